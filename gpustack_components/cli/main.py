@@ -1,0 +1,49 @@
+"""The console script: binds the commands to their names."""
+
+from typing import Annotated
+
+import typer
+
+from gpustack_components.cli import check, output
+from gpustack_components.cli.guard import ExitCode, exit_after, guarded
+
+app = typer.Typer(
+    name="gpustack-components",
+    help="Check, render and follow LLM deployments on Kubernetes.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+app.command("check")(check.check)
+
+
+def main() -> None:
+    """Run the command that the process's arguments name."""
+    output.use_readable_streams()
+    try:
+        app()
+    except KeyboardInterrupt:
+        exit_after(ExitCode.INTERRUPTED)
+
+
+@guarded
+def _print_version() -> None:
+    from importlib.metadata import version
+
+    output.say(f"gpustack-components {version('gpustack-components')}")
+
+
+def _version_asked(asked: bool) -> None:
+    if asked:
+        _print_version()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version_asked, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del version

@@ -1,0 +1,132 @@
+"""Writing results: JSON, YAML and marked-up text, streamed where the result is large."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from yaml import Node, SafeDumper
+
+Json = dict[str, Any]
+
+
+class TextOrJson(StrEnum):
+    """Output of a command that words its result for people or for tools."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class YamlOrJson(StrEnum):
+    """Output of a command whose result is a set of objects."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+class TableYamlOrJson(StrEnum):
+    """Output of `status`."""
+
+    TABLE = "table"
+    YAML = "yaml"
+    JSON = "json"
+
+
+def use_readable_streams() -> None:
+    """Write any text in any locale: what it cannot encode is escaped, which JSON and YAML strings read back."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def on_terminal() -> bool:
+    """Whether standard output is a terminal whose reader wants colour (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def marked(text: str, colour: str, *, bold: bool = False) -> str:
+    """The text in a colour on a terminal, the bare text anywhere else."""
+    return typer.style(text, fg=colour, bold=bold) if on_terminal() else text
+
+
+def say(text: str = "") -> None:
+    """Write one line to standard output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def write_json(value: Any) -> None:
+    """Write one JSON value, indented."""
+    say(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def write_objects(objects: Iterable[Json], form: YamlOrJson) -> None:
+    """Write Kubernetes objects as they come: a JSON `v1` List with one object a line, or YAML documents."""
+    if form is YamlOrJson.JSON:
+        _write_json_list(objects)
+    else:
+        _write_yaml_documents(objects)
+
+
+def write_yaml(value: Any) -> None:
+    """Write one YAML document."""
+    import yaml
+
+    yaml.dump(value, sys.stdout, **_yaml_style())
+
+
+def _write_json_list(objects: Iterable[Json]) -> None:
+    write = sys.stdout.write
+    encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+    write('{"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [')
+    separator = "\n"
+    for obj in objects:
+        write(separator)
+        write(encode(obj))
+        separator = ",\n"
+    write("\n]}\n")
+
+
+def _write_yaml_documents(objects: Iterable[Json]) -> None:
+    import yaml
+
+    style = _yaml_style()
+    for index, obj in enumerate(objects):
+        if index:
+            sys.stdout.write("---\n")
+        yaml.dump(obj, sys.stdout, **style)
+
+
+def _yaml_style() -> Json:
+    return {"Dumper": _dumper(), "sort_keys": False, "allow_unicode": True, "width": 2**31 - 1}
+
+
+def _dumper() -> "type[SafeDumper]":
+    """A dumper whose texts stay texts in every YAML reader: Go's takes `1e3` for a number, PyYAML does not."""
+    import re
+
+    import yaml
+
+    base = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    ambiguous = re.compile(
+        r"[-+.]?[0-9].*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|", re.IGNORECASE | re.DOTALL
+    )
+
+    def text(dumper: "SafeDumper", value: str) -> "Node":
+        if "\n" in value:
+            return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|")
+        if ambiguous.fullmatch(value):
+            return dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"')
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value)
+
+    class TextKeepingDumper(base):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    TextKeepingDumper.add_representer(str, text)
+    return TextKeepingDumper
