@@ -1,1 +1,5 @@
-"""TODO"""
+"""Turning replicas over: what is wanted and observed, what to do next (pure), and the executor that does it one durable step at a time.
+
+`desired`, `observe`, `decide` and `forecast` are pure. `record` and `lease` say what survives in the cluster and who drives. `converge` and
+`teardown` are the doors.
+"""
