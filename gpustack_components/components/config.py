@@ -1,0 +1,56 @@
+"""What the stack's configuration decides: manifests, settings, timeouts, and the cluster.
+
+`gpustack-components:manifests` is a path or glob, or a list of them; `gpustack-components:settings` and `gpustack-components:timeouts` are
+mappings. The cluster is the one pulumi-kubernetes would use: `kubernetes:kubeconfig` and `kubernetes:context`, else the ambient one.
+"""
+
+import json
+from typing import Any
+
+import pulumi
+from pulumi.runtime.config import get_config
+
+NAMESPACE = "gpustack-components"
+KUBECONFIG_KEY = "kubernetes:kubeconfig"
+CONTEXT_KEY = "kubernetes:context"
+
+
+def manifests() -> list[str]:
+    """Paths and globs of the manifests to deploy. Raises `pulumi.RunError` when none are configured or they cannot be read as such."""
+    text = get_config(f"{NAMESPACE}:manifests")
+    if not text:
+        raise pulumi.RunError(
+            "no manifests are configured; name them with "
+            f"`pulumi config set {NAMESPACE}:manifests 'deployments/*.yaml'` (a path or glob, or a JSON list of them)"
+        )
+    value = _value(text) if text.lstrip().startswith(("[", '"')) else text
+    values: list[Any] = value if isinstance(value, list) else [value]
+    if not values or not all(isinstance(one, str) and one for one in values):
+        raise pulumi.RunError(f"{NAMESPACE}:manifests must be a path or glob, or a list of them, found {text}")
+    return [str(one) for one in values]
+
+
+def mapping(key: str) -> dict[str, Any]:
+    """The mapping under `gpustack-components:<key>`; empty when it is not set. Raises `pulumi.RunError` when it is no mapping."""
+    text = get_config(f"{NAMESPACE}:{key}")
+    if not text:
+        return {}
+    value = _value(text)
+    if not isinstance(value, dict):
+        raise pulumi.RunError(
+            f"{NAMESPACE}:{key} must be a mapping, found {text}; set single entries with "
+            f"`pulumi config set --path '{NAMESPACE}:{key}.NAME' VALUE`"
+        )
+    return {str(name): entry for name, entry in value.items()}
+
+
+def configured_cluster() -> tuple[str | None, str | None]:
+    """Kubeconfig (path or text) and context of the stack's configuration, None where it does not say."""
+    return get_config(KUBECONFIG_KEY) or None, get_config(CONTEXT_KEY) or None
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

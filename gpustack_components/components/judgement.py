@@ -1,0 +1,125 @@
+"""The corridor up to a resolved deployment, walked the same way in the program and in the provider.
+
+Nothing here raises on bad input: what is wrong comes back as refusals, all at once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpustack_components.api.refusal import Refusal
+from gpustack_components.components.plain import Json, Known
+from gpustack_components.components.request import Request
+
+if TYPE_CHECKING:
+    from gpustack_components.api.model_deployment import ModelDeployment
+    from gpustack_components.bindings.catalog import Bindings
+    from gpustack_components.bindings.failure import RenderFailure
+    from gpustack_components.bindings.resolve import ResolvedDeployment
+    from gpustack_components.bindings.settings import Settings
+    from gpustack_components.rollout.contract import Timeouts
+
+KUBERNETES = (1, 35)
+"""The version rendered for while no cluster was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is known about one deployment before anything is applied."""
+
+    document: "ModelDeployment | None"
+    """The defaulted document; None when it does not decode."""
+    refusals: tuple[Refusal, ...]
+    """Why it is refused; empty: accepted as far as it could be judged."""
+    failures: "tuple[RenderFailure, ...]" = ()
+    """Why it cannot be rendered although it is accepted."""
+    resolved: "ResolvedDeployment | None" = None
+    """Every value another object decides; None when refused or not renderable."""
+    warnings: tuple[str, ...] = ()
+    """What is legal and probably not meant."""
+    unjudged: tuple[str, ...] = ()
+    """What could not be judged, and why, one sentence each."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Everything that holds the deployment back, one sentence each, in order."""
+        return (*(str(refusal) for refusal in self.refusals), *(f"{failure} (not renderable)" for failure in self.failures))
+
+
+def read_bindings(request: Request) -> "tuple[Bindings, list[Refusal]]":
+    """The binding objects of a request, and refusals of those that do not decode."""
+    from gpustack_components.api.decode import decode
+    from gpustack_components.bindings.catalog import Bindings
+
+    documents: list[object] = []
+    refusals: list[Refusal] = []
+    for index, raw in enumerate(request.bindings):
+        decoded = decode(raw)
+        place = f"bindings[{index}]"
+        refusals.extend(
+            Refusal(one.rule, f"{place}.{one.path}" if one.path else place, one.message, one.value, one.transient)
+            for one in decoded.refusals
+        )
+        if decoded.document is not None:
+            documents.append(decoded.document)
+    bindings = Bindings.of(documents)
+    refusals.extend(
+        Refusal("duplicate-binding", "bindings", f"{conflict} is declared twice with different content; keep one of the two")
+        for conflict in bindings.conflicts
+    )
+    return bindings, refusals
+
+
+def read_settings(request: Request) -> "tuple[Settings, list[Refusal]]":
+    """The settings of a request over their defaults, and refusals of those that cannot be read."""
+    from gpustack_components.bindings.settings import InvalidSettings, Settings
+
+    try:
+        return Settings.from_mapping(request.settings), []
+    except InvalidSettings as invalid:
+        return Settings(), [Refusal("settings", "settings", problem) for problem in invalid.problems]
+
+
+def read_timeouts(request: Request) -> "tuple[Timeouts, list[Refusal]]":
+    """The timeouts of a request over their defaults, and refusals of those that cannot be read."""
+    from gpustack_components.rollout.contract import Timeouts
+
+    try:
+        return Timeouts.parse(request.timeouts), []
+    except ValueError as wrong:
+        places = (line.partition(": ") for line in str(wrong).splitlines())
+        return Timeouts(), [Refusal("timeouts", path, message) for path, _, message in places]
+
+
+def judge(
+    request: Request,
+    *,
+    old: Mapping[str, Any] | None = None,
+    runtime_classes: frozenset[str] = frozenset(),
+    kubernetes: tuple[int, int] = KUBERNETES,
+) -> Judgement:
+    """Review and resolve a request; `old` is the stored document that update rules compare with."""
+    from gpustack_components.admission.review import review
+    from gpustack_components.bindings.resolve import resolve
+
+    bindings, refusals = read_bindings(request)
+    settings, more = read_settings(request)
+    refusals += more
+    refusals += read_timeouts(request)[1]
+    answer = review(request.document, old=old, bindings=bindings, settings=settings)
+    hidden = Known(None, request.unknown)
+    refusals += [refusal for refusal in answer.refusals if not hidden.hides(refusal.path)]
+    unjudged = (*(str(one) for one in answer.unjudged), *(f"{path}: not known before the update" for path in request.unknown))
+    warnings = tuple(str(warning) for warning in answer.warnings)
+    document: Any = answer.document
+    if refusals or document is None:
+        return Judgement(document, tuple(refusals), warnings=warnings, unjudged=unjudged)
+    resolution = resolve(document, bindings, settings, runtime_classes=runtime_classes, kubernetes=kubernetes)
+    return Judgement(document, (), resolution.failures, resolution.resolved, warnings, unjudged)
+
+
+def encode(document: "ModelDeployment") -> Json:
+    """A document as JSON in camelCase without absent fields."""
+    from gpustack_components.api.encode import encode as encode_document
+
+    return encode_document(document)
