@@ -1,4 +1,7 @@
-"""Every label, annotation, finalizer and gate key that Kueue or this product reads (rollout sheet 1.1, rendering sheet 14)."""
+"""Every label, annotation, finalizer and gate key that Kueue or this product reads.
+
+Rollout sheet 1.1, rendering sheet 14.
+"""
 
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
@@ -31,7 +34,10 @@ RETIREMENT_RETRY = "modeldeployment.gpustack.ai/retirement-retry"
 ENDPOINT_ELIGIBLE = "modeldeployment.gpustack.ai/endpoint-eligible"
 API_ANSWERING = "modeldeployment.gpustack.ai/api-answering"
 OWNER = "modeldeployment.gpustack.ai/owner"
-"""Our mark on an object no deployment owns alone (a LocalQueue): which stack made it. Absent: not ours, never edited or deleted."""
+"""Our mark on an object no deployment owns alone (a LocalQueue): which stack made it.
+
+Absent: not ours, never edited or deleted.
+"""
 CLIENT_CONFIG = "kvcache.gpustack.ai/client-config"
 QUEUE_FULL_NAME = "schedule.gpustack.ai/queue"
 QUEUE_ENTRANCE = "schedule.gpustack.ai/queue-entrance"

@@ -1,7 +1,7 @@
 """The port through which everything reads and writes a cluster: raw JSON in and out, about ten verbs.
 
-The planner never sees it; executors and doors hold one. Adapters are `cluster.client` (the official client) and, in tests,
-a simulated cluster.
+The planner never sees it; executors and doors hold one. Adapters are `cluster.client` (the official client) and, in
+tests, a simulated cluster.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,9 @@ EVENT = Kind("v1", "Event", "events")
 NODE = Kind("v1", "Node", "nodes", namespaced=False)
 NAMESPACE = Kind("v1", "Namespace", "namespaces", namespaced=False)
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
-CUSTOM_RESOURCE_DEFINITION = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+CUSTOM_RESOURCE_DEFINITION = Kind(
+    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
 RUNTIME_CLASS = Kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
 WORKLOAD = Kind("kueue.x-k8s.io/v1beta2", "Workload", "workloads")
 LOCAL_QUEUE = Kind("kueue.x-k8s.io/v1beta2", "LocalQueue", "localqueues")
@@ -110,9 +112,10 @@ class Stop(Protocol):
 
 
 class Cluster(Protocol):
-    """A Kubernetes API server. Every method may raise `ClusterError`; a missing object is None or False, never an error.
+    """A Kubernetes API server. Every method may raise `ClusterError`; a missing object is None or False, no error.
 
-    Adapters retry 429 (honouring Retry-After), 5xx and broken connections of idempotent requests themselves, within a bound.
+    Adapters retry 429 (honouring Retry-After), 5xx and broken connections of idempotent requests themselves, within a
+    bound.
     """
 
     def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
@@ -124,8 +127,9 @@ class Cluster(Protocol):
         ...
 
     def create(self, obj: Json, *, dry_run: bool = False) -> Json:
-        """The stored object. Raises `AlreadyExists`, `Invalid`. A create whose response was lost is found on the server, not repeated,
-        when the object has a fixed name; with `generateName` the caller looks by label before it repeats."""
+        """The stored object. Raises `AlreadyExists`, `Invalid`. A create whose response was lost is found on the
+        server, not repeated, when the object has a fixed name; with `generateName` the caller looks by label before it
+        repeats."""
         ...
 
     def replace(self, obj: Json) -> Json:
@@ -133,20 +137,41 @@ class Cluster(Protocol):
         ...
 
     def apply(self, obj: Json, *, force: bool = False, subresource: str = "", dry_run: bool = False) -> Json:
-        """Server-side apply with this product's field manager; raises `Conflict` when another manager owns a field and not force."""
+        """Server-side apply with this product's field manager; raises `Conflict` when another manager owns a field and
+        not force."""
         ...
 
-    def patch(self, kind: Kind, namespace: str | None, name: str, operations: Sequence[Mapping[str, Any]], *, subresource: str = "") -> Json | None:
+    def patch(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        *,
+        subresource: str = "",
+    ) -> Json | None:
         """JSON patch (RFC 6902); None when the object is gone. A failed `test` operation raises `Conflict`."""
         ...
 
-    def delete(self, kind: Kind, namespace: str | None, name: str, *, uid: str | None = None, grace_seconds: int | None = None) -> bool:
-        """Ask for deletion on the condition of the uid; False when no such object (or one of another uid) stands there."""
+    def delete(
+        self, kind: Kind, namespace: str | None, name: str, *, uid: str | None = None, grace_seconds: int | None = None
+    ) -> bool:
+        """Ask for deletion on the condition of the uid; False when no such object (or one of another uid) stands
+        there."""
         ...
 
-    def watch(self, kind: Kind, namespace: str | None, selector: str = "", *, field_selector: str = "", resource_version: str, stop: Stop) -> Iterator[Event]:
-        """Changes after `resource_version`, ended by the server after about five minutes (resume from the last seen version), or by `stop`
-        within a second. Raises `Expired` when the version is too old."""
+    def watch(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        selector: str = "",
+        *,
+        field_selector: str = "",
+        resource_version: str,
+        stop: Stop,
+    ) -> Iterator[Event]:
+        """Changes after `resource_version`, ended by the server after about five minutes (resume from the last seen
+        version), or by `stop` within a second. Raises `Expired` when the version is too old."""
         ...
 
     def may(self, verb: str, kind: Kind, namespace: str | None, *, subresource: str = "") -> bool:
