@@ -149,6 +149,18 @@ class ParallelismError:
 
 
 @dataclass(frozen=True, slots=True)
+class WidthDegree:
+    """One factor of a member's width."""
+
+    label: str
+    """What the degree is called in prose, e.g. `tensor-parallel`."""
+    flag: str
+    """The flag, or the variable, that states it."""
+    value: int
+    """The degree."""
+
+
+@dataclass(frozen=True, slots=True)
 class BalanceShape:
     """Who spreads requests over the data-parallel ranks (4.12)."""
 
@@ -170,6 +182,8 @@ class Parallelism:
     """Switches that are on, by canonical flag."""
     wiring: frozenset[str] = frozenset()
     """Flags that wire members by hand, by canonical flag."""
+    data_from_variable: bool = False
+    """Whether the data-parallel degree comes from `VLLM_DP_SIZE`."""
     nodes: int = 0
     """The value of `--nnodes`; 0 when unstated or unreadable."""
     errors: tuple[ParallelismError, ...] = ()
@@ -233,33 +247,33 @@ class Parallelism:
         """Distributed-weight data-parallel degree (SGLang); 1 when unstated."""
         return self._first(1, "--dwdp-size")
 
-    def width_degrees(self) -> tuple[tuple[str, int], ...]:
-        """The degrees above 1 that multiply into one member's cards (4.11), as (flag, degree)."""
+    def width_degrees(self) -> tuple[WidthDegree, ...]:
+        """The degrees above 1 that multiply into one member's cards (4.11)."""
         if self.engine == VLLM:
-            local = self.data_local
+            data = WidthDegree("data-parallel", DP_SIZE_VARIABLE if self.data_from_variable else DATA, self.data)
             factors = (
-                (TENSOR, self.tensor),
-                (PIPELINE, self.pipeline),
-                (PREFILL_CONTEXT, self.prefill_context),
-                (DATA_LOCAL, local) if local >= 1 else (DATA, self.data),
+                WidthDegree("tensor-parallel", TENSOR, self.tensor),
+                WidthDegree("pipeline-parallel", PIPELINE, self.pipeline),
+                WidthDegree("prefill-context-parallel", PREFILL_CONTEXT, self.prefill_context),
+                WidthDegree("local data-parallel", DATA_LOCAL, self.data_local) if self.data_local >= 1 else data,
             )
         elif self.engine == SGLANG:
             shares_cards = (
                 "--enable-dp-attention" in self.modes or max(self.dwdp, self.moe_data, self.attention_context) > 1
             )
             factors = (
-                ("--tp-size", self.tensor),
-                ("--pp-size", self.pipeline),
-                ("--dp-size", 1 if shares_cards else self.data),
+                WidthDegree("tensor-parallel", "--tp-size", self.tensor),
+                WidthDegree("pipeline-parallel", "--pp-size", self.pipeline),
+                WidthDegree("data-parallel", "--dp-size", 1 if shares_cards else self.data),
             )
         else:
             factors = ()
-        return tuple((flag, degree) for flag, degree in factors if degree > 1)
+        return tuple(degree for degree in factors if degree.value > 1)
 
     @property
     def width(self) -> int | None:
         """Cards one member needs (4.11); None when the product no longer fits 64 bits."""
-        width = prod(degree for _, degree in self.width_degrees())
+        width = prod(degree.value for degree in self.width_degrees())
         return width if width <= INT64_MAX else None
 
     def balance(self) -> BalanceShape:
@@ -285,6 +299,7 @@ def read_parallelism(engine: str, tokens: Sequence[str], env: Iterable[Variable]
         MappingProxyType(scan.degrees),
         frozenset(scan.modes),
         frozenset(scan.wiring),
+        scan.data_from_variable,
         scan.nodes,
         tuple(scan.errors),
     )
@@ -300,6 +315,7 @@ class _Scan:
         self.modes: set[str] = set()
         self.wiring: set[str] = set()
         self.nodes = 0
+        self.data_from_variable = False
         self.errors: list[ParallelismError] = []
 
     def read(self, tokens: Sequence[str]) -> None:
@@ -392,6 +408,7 @@ class _Scan:
             self.errors.append(ParallelismError(DP_SIZE_VARIABLE, DP_SIZE_VARIABLE, reason))
         else:
             self.degrees[DATA] = degree
+            self.data_from_variable = True
 
     def _fail(self, flag: Flag, spelling: str, reason: str) -> None:
         self.errors.append(ParallelismError(flag.name, spelling, reason))
