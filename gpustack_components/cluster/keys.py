@@ -41,6 +41,8 @@ Absent: not ours, never edited or deleted.
 CLIENT_CONFIG = "kvcache.gpustack.ai/client-config"
 QUEUE_FULL_NAME = "schedule.gpustack.ai/queue"
 QUEUE_ENTRANCE = "schedule.gpustack.ai/queue-entrance"
+NODE_LABELS = "schedule.gpustack.ai/node-labels"
+"""Annotation on an InstanceType document whose queue a program makes: the labels of its nodes, as `gpu=h20,zone=a`."""
 PROMETHEUS_PORT = "prometheus.io/port"
 
 FIELD_MANAGER = "gpustack-components"

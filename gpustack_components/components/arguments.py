@@ -93,6 +93,12 @@ def _json(value: Any, path: str, refusals: list[Refusal]) -> Any:
     return value
 
 
+def as_json(value: Mapping[str, Any] | BaseModel) -> Json:
+    """A binding as a raw document: a model, or a manifest as a mapping."""
+    spelled = _json(value, "", [])
+    return spelled if isinstance(spelled, dict) else {"document": spelled}
+
+
 def _field(key: str) -> str:
     if not _SNAKE.match(key):
         return key
@@ -118,9 +124,14 @@ def without_outputs(document: Json) -> Known:
     return known(document, is_output)
 
 
-def secret_refusals(document: Json) -> "pulumi.Output[list[str]]":
-    """The refusals of secret values in the document, as text: known once the engine has resolved them, and not secret themselves."""
+def secret_refusals(document: Json) -> "pulumi.Output[list[str]] | None":
+    """The refusals of secret values in the document, as text: known once the engine has resolved them, and not secret themselves.
+
+    None when the document holds no Output at all.
+    """
     found = list(paths_of(document, is_output))
+    if not found:
+        return None
 
     async def secret_paths() -> list[str]:
         return [str(_secret(path)) for path, output in found if await cast("pulumi.Output[Any]", output).is_secret()]

@@ -33,6 +33,8 @@ class Judgement:
     """Why it is refused; empty: accepted as far as it could be judged."""
     failures: "tuple[RenderFailure, ...]" = ()
     """Why it cannot be rendered although it is accepted."""
+    bindings: "Bindings | None" = None
+    """The objects it depends on, as far as they were declared."""
     resolved: "ResolvedDeployment | None" = None
     """Every value another object decides; None when refused or not renderable."""
     warnings: tuple[str, ...] = ()
@@ -113,9 +115,9 @@ def judge(
     warnings = tuple(str(warning) for warning in answer.warnings)
     document: Any = answer.document
     if refusals or document is None:
-        return Judgement(document, tuple(refusals), warnings=warnings, unjudged=unjudged)
+        return Judgement(document, tuple(refusals), bindings=bindings, warnings=warnings, unjudged=unjudged)
     resolution = resolve(document, bindings, settings, runtime_classes=runtime_classes, kubernetes=kubernetes)
-    return Judgement(document, (), resolution.failures, resolution.resolved, warnings, unjudged)
+    return Judgement(document, (), resolution.failures, bindings, resolution.resolved, warnings, unjudged)
 
 
 def encode(document: "ModelDeployment") -> Json:

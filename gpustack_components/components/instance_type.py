@@ -1,0 +1,248 @@
+"""The InstanceType component: the queue of a pool of equal nodes, for a cluster without the operator."""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import pulumi
+
+from gpustack_components.cluster import keys
+from gpustack_components.cluster.port import CLUSTER_QUEUE, CUSTOM_RESOURCE_DEFINITION, ClusterError
+from gpustack_components.components import program
+from gpustack_components.components.arguments import API_VERSION
+from gpustack_components.components.kubernetes import declare, marked
+from gpustack_components.components.plain import Json, plain
+
+if TYPE_CHECKING:
+    from gpustack_components.api.instance_type import InstanceType as Document
+    from gpustack_components.components.program import Target
+
+TYPE = "gpustack:index:InstanceType"
+
+_LABEL = re.compile(r"^[^=,\s]+=[^=,\s]*$")
+
+
+def states_quota(document: Mapping[str, Any]) -> bool:
+    """Whether a document is an InstanceType whose queue is to be made: it names the labels of its nodes."""
+    if document.get("kind") != "InstanceType":
+        return False
+    metadata: Any = document.get("metadata")
+    annotations: Any = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    return isinstance(annotations, Mapping) and keys.NODE_LABELS in annotations
+
+
+class InstanceType(pulumi.ComponentResource):
+    """A pool of equal nodes as Kueue sees it: a ResourceFlavor that finds the nodes, and a ClusterQueue of the same name with their cards, cpu and memory.
+
+    Pass it in `bindings` of the deployments whose roles name it. Where the GPUStack operator runs, it makes these queues itself: declare the
+    InstanceType there, and pass its document as a binding instead.
+    """
+
+    name: str
+    """The InstanceType's name, and that of its ClusterQueue; what a role's `instanceType` says."""
+    document: Json
+    """The InstanceType as a manifest, as deployments depend on it."""
+
+    def __init__(
+        self,
+        resource_name: str,
+        *,
+        nodes: int,
+        unit_resources: Mapping[str, str],
+        node_labels: Mapping[str, str],
+        manufacturer: str | None = None,
+        cards_per_node: int = 0,
+        cores_per_node: int = 0,
+        memory: str | None = None,
+        accelerator_group: str | None = None,
+        local_storage: str = "100Gi",
+        os: str = "linux",
+        arch: str = "amd64",
+        name: str | None = None,
+        kubeconfig: "str | pulumi.Output[str] | None" = None,
+        context: str | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declare a pool.
+
+        `nodes` nodes that carry `node_labels`, each with `cards_per_node` cards of `manufacturer`; a CPU-only pool has
+        `cores_per_node` instead. `unit_resources` are the `cpu` (cores, as text) and `ram` (e.g. `64Gi`) that come with one card, or with one core
+        of a CPU-only pool. `memory` is that of one
+        card, e.g. `98304Mi`, needed for partitions only. `accelerator_group` defaults to `<manufacturer>-<name>`. `local_storage` is what a Pod gets.
+        `name` defaults to the resource's. `kubeconfig` and `context` choose the cluster as in `ModelDeployment`.
+        """
+        self._build(
+            resource_name,
+            compose(
+                name or resource_name,
+                nodes=nodes,
+                unit_resources=unit_resources,
+                node_labels=node_labels,
+                manufacturer=manufacturer,
+                cards_per_node=cards_per_node,
+                cores_per_node=cores_per_node,
+                memory=memory,
+                accelerator_group=accelerator_group,
+                local_storage=local_storage,
+                os=os,
+                arch=arch,
+            ),
+            kubeconfig,
+            context,
+            opts,
+        )
+
+    @classmethod
+    def from_document(
+        cls,
+        document: Mapping[str, Any],
+        resource_name: str | None = None,
+        *,
+        kubeconfig: "str | pulumi.Output[str] | None" = None,
+        context: str | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> Self:
+        """The pool that an InstanceType manifest describes.
+
+        Its quota is `status.accelerator.capacity` cards (`status.cpu.capacity` cores without accelerators); the annotation
+        `schedule.gpustack.ai/node-labels`, e.g. `gpu=h20,zone=a`, says which nodes they are on.
+        """
+        made = cls.__new__(cls)
+        raw: Json = plain(document)
+        made._build(resource_name or str(raw["metadata"]["name"]), raw, kubeconfig, context, opts)
+        return made
+
+    def _build(
+        self,
+        resource_name: str,
+        document: Json,
+        kubeconfig: "str | pulumi.Output[str] | None",
+        context: str | None,
+        opts: pulumi.ResourceOptions | None,
+    ) -> None:
+        decoded = read(document)
+        self.document = document
+        self.name = decoded.metadata.name
+        super().__init__(TYPE, resource_name, {key: document[key] for key in ("metadata", "spec", "status") if key in document}, opts)
+        shared = program.current()
+        target = shared.target(kubeconfig, context)
+        _refuse_foreign(target, self.name, shared.owner)
+        from gpustack_components.render.queues import instance_type_objects
+
+        provider = self.get_provider("kubernetes:core/v1:Service") or shared.provider(target)
+        labels = node_labels_of(document)
+        before: list[pulumi.Resource] = []
+        for manifest in instance_type_objects(decoded, node_labels=labels):
+            options = pulumi.ResourceOptions(parent=self, provider=provider, depends_on=list(before))
+            before.append(declare(marked(manifest, {keys.OWNER: shared.owner}), resource_name, options))
+        self.register_outputs({"document": document})
+
+
+def compose(
+    name: str,
+    *,
+    nodes: int,
+    unit_resources: Mapping[str, str],
+    node_labels: Mapping[str, str],
+    manufacturer: str | None,
+    cards_per_node: int,
+    cores_per_node: int,
+    memory: str | None,
+    accelerator_group: str | None,
+    local_storage: str,
+    os: str,
+    arch: str,
+) -> Json:
+    """The manifest of an InstanceType with everything a deployment and its queue need to know. Raises `pulumi.RunError` on bad arguments."""
+    problems: list[str] = []
+    if nodes < 1:
+        problems.append(f"nodes: a pool has at least 1 node, found {nodes}")
+    if min(cards_per_node, cores_per_node) < 0 or bool(cards_per_node) == bool(cores_per_node):
+        problems.append(
+            "a pool with accelerators has cards_per_node, a CPU-only pool cores_per_node; "
+            f"found {cards_per_node} and {cores_per_node}"
+        )
+    if bool(manufacturer) != bool(cards_per_node):
+        problems.append(
+            "manufacturer and cards_per_node belong together: give both, or neither for a CPU-only pool; "
+            f"found {manufacturer!r} and {cards_per_node}"
+        )
+    if not node_labels:
+        problems.append("node_labels: name at least one label that the pool's nodes carry, for example {'gpu': 'h20'}")
+    missing = [key for key in ("cpu", "ram") if not unit_resources.get(key)]
+    unknown = [key for key in unit_resources if key not in ("cpu", "ram")]
+    if missing or unknown:
+        problems.append(f"unit_resources: takes cpu and ram, both; found {', '.join(unit_resources) or 'nothing'}")
+    if problems:
+        raise pulumi.RunError("\n".join(f"InstanceType {name}: {problem}" for problem in problems))
+    spec: Json = {
+        "acceleratable": bool(manufacturer),
+        "acceleratorGroup": (accelerator_group or f"{manufacturer}-{name}") if manufacturer else None,
+        "os": os,
+        "arch": arch,
+        "unitResources": {key: str(unit_resources[key]) for key in ("cpu", "ram")},
+        "localStorage": local_storage,
+    }
+    status: Json = {"detail": {"manufacturer": manufacturer or "", "memory": memory}}
+    if manufacturer:
+        status["accelerator"] = {"capacity": str(cards_per_node * nodes)}
+    else:
+        status["cpu"] = {"capacity": str(cores_per_node * nodes)}
+    annotations = {keys.NODE_LABELS: ",".join(f"{key}={value}" for key, value in node_labels.items())}
+    document: Json = {
+        "apiVersion": API_VERSION,
+        "kind": "InstanceType",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": spec,
+        "status": status,
+    }
+    return plain(document)
+
+
+def node_labels_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of a pool's nodes that its document names. Raises `pulumi.RunError` when they are absent or unreadable."""
+    metadata: Json = document.get("metadata") or {}
+    text = str((metadata.get("annotations") or {}).get(keys.NODE_LABELS) or "")
+    pairs = [part.strip() for part in text.split(",") if part.strip()]
+    if not pairs or not all(_LABEL.match(pair) for pair in pairs):
+        raise pulumi.RunError(
+            f"InstanceType {metadata.get('name')}: the annotation {keys.NODE_LABELS} names the labels of the nodes, "
+            f"as in gpu=h20,zone=a; found {text!r}"
+        )
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def read(document: Mapping[str, Any]) -> "Document":
+    """The decoded InstanceType. Raises `pulumi.RunError` with every refusal."""
+    from gpustack_components.api.decode import decode
+    from gpustack_components.api.instance_type import InstanceType as Decoded
+
+    decoded = decode(document)
+    if not isinstance(decoded.document, Decoded):
+        reasons = [str(refusal) for refusal in decoded.refusals] or ["the document is no InstanceType"]
+        raise pulumi.RunError("\n".join(f"InstanceType: {reason}" for reason in reasons))
+    return decoded.document
+
+
+def _refuse_foreign(target: "Target", name: str, owner: str) -> None:
+    """Raise `pulumi.RunError` when the queue is somebody else's to make; a cluster that does not answer is left to the resources."""
+    try:
+        cluster = target.connect()
+        if cluster is None:
+            return
+        if cluster.get(CUSTOM_RESOURCE_DEFINITION, None, program.OPERATOR_CRD) is not None:
+            raise pulumi.RunError(
+                f"InstanceType {name}: the GPUStack operator runs in this cluster and makes its queues itself; "
+                "declare the InstanceType there, and pass its document in bindings"
+            )
+        queue = cluster.get(CLUSTER_QUEUE, None, name)
+    except ClusterError:
+        return
+    if queue is None:
+        return
+    mark = (queue["metadata"].get("annotations") or {}).get(keys.OWNER, "")
+    if mark != owner:
+        raise pulumi.RunError(
+            f"InstanceType {name}: the ClusterQueue {name} exists and belongs to {mark or 'somebody who left no mark'}; "
+            "pass a document of the InstanceType in bindings to use it as it is, or choose another name"
+        )

@@ -1,0 +1,102 @@
+"""Manifest files of a program: paths and globs to raw documents, every unreadable one reported at once."""
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from gpustack_components.components.arguments import KIND
+from gpustack_components.components.plain import Json
+
+if TYPE_CHECKING:
+    from gpustack_components.api.load import RawDocument
+
+BINDING_KINDS = ("InstanceType", "KVCachePoolBinding", "KVCachePool", "KVCacheBackend", "ModelArtifact")
+"""Kinds a deployment may depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """What the files hold."""
+
+    deployments: tuple[Json, ...]
+    """Raw ModelDeployments in the order of the files."""
+    bindings: tuple[Json, ...]
+    """Raw documents of everything a deployment may depend on."""
+
+
+def resource_name_of(document: Json) -> str:
+    """The logical name of a deployment from a file: its namespace and name, whatever else the files hold."""
+    found: Any = document.get("metadata")
+    metadata: Json = found if isinstance(found, dict) else {}
+    return f"{metadata.get('namespace') or 'default'}/{metadata.get('name') or 'unnamed'}"
+
+
+def read(patterns: Sequence[str]) -> Manifests:
+    """The documents of all files that the paths and globs name. Raises `pulumi.RunError` with one sentence per problem."""
+    problems: list[str] = []
+    documents: list[RawDocument] = []
+    for path in _expand(patterns, problems):
+        documents.extend(_load(path, problems))
+    kept = _without_repeats(documents, problems)
+    if problems:
+        raise pulumi.RunError("\n".join(problems))
+    return Manifests(
+        tuple(one.value for one in kept if _kind(one.value) == KIND),
+        tuple(one.value for one in kept if _kind(one.value) in BINDING_KINDS),
+    )
+
+
+def _expand(patterns: Sequence[str], problems: list[str]) -> list[Path]:
+    paths: dict[Path, None] = {}
+    for pattern in patterns:
+        found = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else [pattern]
+        if not found:
+            problems.append(f"{pattern}: no file matches, looked from {Path.cwd()}")
+        paths.update(dict.fromkeys(map(Path, found)))
+    return list(paths)
+
+
+def _load(path: Path, problems: list[str]) -> "Sequence[RawDocument]":
+    from gpustack_components.api.load import UnreadableInput, load_text
+
+    try:
+        return load_text(path.read_text(encoding="utf-8-sig"), str(path))
+    except UnreadableInput as unreadable:
+        problems.append(str(unreadable))
+    except UnicodeDecodeError:
+        problems.append(f"{path}: not UTF-8 text; save the file as UTF-8")
+    except IsADirectoryError:
+        problems.append(f"{path}: is a directory; name its files, for example {path}/*.yaml")
+    except OSError as failure:
+        problems.append(f"{path}: cannot be read: {failure.strerror or failure}")
+    return ()
+
+
+def _without_repeats(documents: "Sequence[RawDocument]", problems: list[str]) -> "list[RawDocument]":
+    """Each object once; two different documents of one name are a problem, and so is a kind nothing here can use."""
+    first: dict[tuple[str, str, str], RawDocument] = {}
+    for one in documents:
+        kind = _kind(one.value)
+        if kind not in (KIND, *BINDING_KINDS):
+            known = ", ".join((KIND, *BINDING_KINDS))
+            problems.append(f"{one.source}:{one.line}: kind {kind or '(none)'} cannot be deployed; kinds read here are {known}")
+            continue
+        metadata: Any = one.value.get("metadata")
+        found: Json = metadata if isinstance(metadata, dict) else {}
+        key = (kind, str(found.get("namespace") or ""), str(found.get("name") or f"#{one.source}:{one.index}"))
+        earlier = first.setdefault(key, one)
+        if earlier.value != one.value:
+            problems.append(
+                f"{one.source}:{one.line}: {kind} {key[2]} is declared differently at {earlier.source}:{earlier.line}; "
+                "keep one of the two"
+            )
+    return list(first.values())
+
+
+def _kind(value: Any) -> str:
+    kind: Any = value.get("kind") if isinstance(value, dict) else None
+    return kind if isinstance(kind, str) else ""

@@ -1,0 +1,229 @@
+"""The ModelDeployment component: queues and Services as ordinary Kubernetes resources, and one Rollout for all replicas."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pulumi
+
+from gpustack_components.api.refusal import Refusal
+from gpustack_components.components import arguments, program, request
+from gpustack_components.components.config import mapping as configured
+from gpustack_components.components.judgement import Judgement, encode, judge
+from gpustack_components.components.kubernetes import LocalQueues, Services
+from gpustack_components.components.plain import Json, plain
+from gpustack_components.components.program import Program, Target
+from gpustack_components.components.request import Request
+from gpustack_components.components.rollout import Rollout, fail_unless_converged, own_urn
+
+if TYPE_CHECKING:
+    from gpustack_components.api.document import Document
+    from gpustack_components.api.model_deployment import ModelDeploymentSpec
+    from gpustack_components.components.instance_type import InstanceType
+
+    Binding = InstanceType | Document | Mapping[str, Any]
+
+TYPE = "gpustack:index:ModelDeployment"
+
+
+class ModelDeployment(pulumi.ComponentResource):
+    """One model served by one engine: Services, LocalQueues and all replicas, turned over one at a time.
+
+    Everything that the operator's admission webhook would refuse is refused in `pulumi preview`, each refusal with its field, what was found, and the way
+    out. `pulumi up` ends once every declared replica is admitted and Ready, or fails with what it still waits for; the next one resumes.
+    """
+
+    name: str
+    """The deployment's name in the cluster."""
+    namespace: str
+    """Its namespace."""
+    endpoint: "pulumi.Output[str]"
+    """Where the deployment is reached inside the cluster, e.g. `http://qwen.team-a.svc:8000`; known once it serves."""
+    phase: "pulumi.Output[str]"
+    """`Converged`, or `Incomplete` with reasons."""
+    ready: "pulumi.Output[bool]"
+    """Whether every declared replica was admitted and Ready when the run ended."""
+    reasons: "pulumi.Output[list[str]]"
+    """Why the last run did not converge; empty when it did."""
+
+    def __init__(
+        self,
+        resource_name: str,
+        document: "Mapping[str, Any] | Document | None" = None,
+        *,
+        namespace: str | None = None,
+        spec: "ModelDeploymentSpec | Mapping[str, Any] | None" = None,
+        metadata: Mapping[str, Any] | None = None,
+        bindings: "Sequence[Binding]" = (),
+        settings: Mapping[str, Any] | None = None,
+        timeouts: Mapping[str, Any] | None = None,
+        adopt: Sequence[str] = (),
+        kubeconfig: "str | pulumi.Output[str] | None" = None,
+        context: str | None = None,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """Declare a deployment.
+
+        `document` is a whole manifest; `spec` (a `ModelDeploymentSpec`, or a mapping with camelCase or snake_case keys) with `namespace` and
+        `metadata` builds one, named after the resource unless `metadata` names it. `bindings` are what it depends on: `InstanceType` components and
+        documents of InstanceTypes, KV cache objects and ModelArtifacts. `settings` go by their dashed names. `timeouts` are `admission` (30m), `ready`
+        (20m), `drain` (5m) and `lease` (20s). `adopt` names former owners whose deployment may be taken over. `kubeconfig` (text or path) and `context`
+        choose the cluster; without them stack configuration does (`kubernetes:kubeconfig`, `kubernetes:context`), then the ambient kubeconfig.
+
+        `settings` and `timeouts` default to the stack's configuration (`gpustack-components:settings`, `gpustack-components:timeouts`).
+        """
+        composed, problems = arguments.compose(
+            resource_name, document=document, namespace=namespace, spec=spec, metadata=metadata
+        )
+        depended, raw_bindings = _read(bindings)
+        chosen = {
+            request.SETTINGS: dict(settings) if settings is not None else configured("settings"),
+            request.TIMEOUTS: dict(timeouts) if timeouts is not None else configured("timeouts"),
+        }
+        shared = program.current()
+        asked = Request(
+            document=arguments.without_outputs(composed).value,
+            bindings=tuple(raw_bindings),
+            settings=plain(chosen[request.SETTINGS]),
+            timeouts=plain(chosen[request.TIMEOUTS]),
+            owner=shared.owner,
+            unknown=arguments.without_outputs(composed).unknown,
+        )
+        judgement = judge(asked)
+        inputs = _inputs(composed, raw_bindings, chosen, shared.owner, adopt)
+        super().__init__(TYPE, resource_name, {key: inputs[key] for key in _SHOWN if key in inputs}, opts)
+        self.name, self.namespace = asked.name, asked.namespace
+        target = shared.target(kubeconfig, context)
+        problems += arguments.refused_outputs({**composed, request.BINDINGS: raw_bindings})
+        problems += self._conflicts(shared, target, resource_name)
+        for sentence in (*map(str, problems), *judgement.sentences):
+            pulumi.log.error(sentence, self)
+        for sentence in judgement.warnings:
+            pulumi.log.warn(sentence, self)
+        stands_on = self._declare(shared, target, resource_name, composed, asked, judgement, opts)
+        rollout = self._roll(shared, resource_name, inputs, composed, problems, target, (*depended, *stands_on))
+        self.phase, self.reasons = rollout.phase, rollout.reasons
+        self.ready, self.endpoint = rollout.ready, rollout.endpoint
+        normalised = composed if asked.unknown or judgement.document is None else encode(judgement.document)
+        self.register_outputs(
+            {
+                request.METADATA: normalised[request.METADATA],
+                request.SPEC: normalised.get(request.SPEC),
+                request.ENDPOINT: self.endpoint,
+                request.PHASE: self.phase,
+                request.READY: self.ready,
+            }
+        )
+
+    @classmethod
+    def from_file(cls, path: str | Path, resource_name: str | None = None, **arguments: Any) -> Self:
+        """The one ModelDeployment of a YAML or JSON file; the file's other documents become its bindings.
+
+        Named `<namespace>/<name>` unless `resource_name` says otherwise. Raises `pulumi.RunError` when the file cannot be read or does not hold
+        exactly one ModelDeployment.
+        """
+        from gpustack_components.components.manifests import read, resource_name_of
+
+        found = read([str(path)])
+        if len(found.deployments) != 1:
+            names = ", ".join(resource_name_of(one) for one in found.deployments) or "none"
+            raise pulumi.RunError(f"{path}: expected one ModelDeployment, found {names}; use gpustack_components.from_files for more")
+        document = found.deployments[0]
+        given: Sequence[Any] = arguments.pop("bindings", ())
+        return cls(resource_name or resource_name_of(document), document, bindings=[*given, *found.bindings], **arguments)
+
+    def _conflicts(self, shared: Program, target: Target, resource_name: str) -> tuple[Refusal, ...]:
+        """What is wrong with this deployment in the company of the others of this program."""
+        problems: list[Refusal] = []
+        first = shared.deployments.setdefault((target, self.namespace, self.name), resource_name)
+        if first != resource_name:
+            message = f"{self.namespace}/{self.name} is declared by {first} already; give one of the two another name or namespace"
+            problems.append(Refusal("declared-twice", "metadata.name", message, self.name))
+        if self.get_provider("kubernetes:core/v1:Service") is not None and not target.given:
+            message = (
+                "a Kubernetes provider was passed in opts, and the rollout cannot read which cluster that one means; "
+                "pass kubeconfig= or context= as well"
+            )
+            problems.append(Refusal("cluster-unclear", "kubeconfig", message))
+        return tuple(problems)
+
+    def _declare(
+        self,
+        shared: Program,
+        target: Target,
+        resource_name: str,
+        composed: Json,
+        asked: Request,
+        judgement: Judgement,
+        opts: pulumi.ResourceOptions | None,
+    ) -> list[pulumi.Resource]:
+        """The LocalQueues and Services the replicas stand on."""
+        if judgement.resolved is None or judgement.bindings is None:
+            return []
+        given = self.get_provider("kubernetes:core/v1:Service")
+        provider = given or shared.provider(target)
+        queues = LocalQueues(shared, target, provider, opts.depends_on if opts else None)
+        services = Services(self, resource_name, provider)
+        return [*queues.declare(judgement.resolved, judgement.bindings), *services.declare(composed, asked, judgement.resolved)]
+
+    def _roll(
+        self,
+        shared: Program,
+        resource_name: str,
+        inputs: Json,
+        composed: Json,
+        problems: Sequence[Refusal],
+        target: Target,
+        stands_on: Sequence[pulumi.Resource],
+    ) -> Rollout:
+        hook = shared.hook(fail_unless_converged)
+        secrets = arguments.secret_refusals(composed)
+        told = [str(problem) for problem in problems]
+        refused: Any = told if secrets is None else secrets.apply(lambda found: [*told, *found])
+        bag = {
+            **inputs,
+            request.RESOURCE_URN: own_urn(self, resource_name),
+            request.REFUSED: refused or None,
+            request.KUBECONFIG: None if target.kubeconfig is None else pulumi.Output.secret(target.kubeconfig),
+            request.CONTEXT: target.context,
+        }
+        return Rollout(
+            resource_name,
+            {key: value for key, value in bag.items() if value is not None},
+            pulumi.ResourceOptions(
+                parent=self,
+                depends_on=list(stands_on),
+                hooks=pulumi.ResourceHookBinding(after_create=[hook], after_update=[hook]),
+            ),
+        )
+
+
+_SHOWN = (request.METADATA, request.SPEC, request.BINDINGS, request.SETTINGS, request.TIMEOUTS)
+
+
+def _read(bindings: "Sequence[Binding]") -> tuple[list[pulumi.Resource], list[Json]]:
+    """The resources among the bindings, and every binding as a raw document."""
+    from gpustack_components.components.instance_type import InstanceType
+
+    resources: list[pulumi.Resource] = []
+    documents: list[Json] = []
+    for one in bindings:
+        if isinstance(one, InstanceType):
+            resources.append(one)
+            documents.append(one.document)
+        else:
+            documents.append(arguments.as_json(one))
+    return resources, documents
+
+
+def _inputs(composed: Json, bindings: list[Json], chosen: Json, owner: str, adopt: Sequence[str]) -> Json:
+    """The inputs that say what is asked for; absent ones stay away."""
+    every = {
+        request.METADATA: composed.get(request.METADATA),
+        request.SPEC: composed.get(request.SPEC),
+        request.BINDINGS: bindings,
+        **chosen,
+        request.ADOPT: list(adopt),
+        request.OWNER: owner,
+    }
+    return {key: value for key, value in every.items() if value not in (None, [], {})}

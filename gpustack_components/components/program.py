@@ -1,0 +1,161 @@
+"""What one run of a program shares: the objects that belong to no deployment, and what was found in the cluster.
+
+A LocalQueue serves every deployment of its namespace and entrance, so there is one per cluster, namespace and entrance, made by whoever asks
+first and child of none. One that exists without this stack's mark is used as it is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import pulumi
+from pulumi.runtime.settings import get_root_resource
+
+from gpustack_components.cluster import keys
+from gpustack_components.cluster.port import CUSTOM_RESOURCE_DEFINITION, LOCAL_QUEUE, Cluster, ClusterError, NotServed
+from gpustack_components.components.config import configured_cluster
+from gpustack_components.components.plain import Json
+
+if TYPE_CHECKING:
+    import pulumi_kubernetes
+
+OPERATOR_CRD = "instancetypes.worker.gpustack.ai"
+"""Where this CRD is served the operator runs, and makes every LocalQueue itself."""
+
+
+def stack_owner() -> str:
+    """Whose the objects of this run are, e.g. `pulumi stack acme/llm/prod`."""
+    return f"pulumi stack {pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The cluster of a deployment, as the program names it. One object per distinct cluster and run."""
+
+    kubeconfig: "str | pulumi.Output[str] | None" = None
+    """Text or path given as an argument; None: stack configuration, then the ambient one."""
+    context: str | None = None
+    """Context given as an argument."""
+
+    @property
+    def given(self) -> bool:
+        """Whether an argument named the cluster."""
+        return self.kubeconfig is not None or self.context is not None
+
+    def connect(self) -> Cluster | None:
+        """A connection, contacting nobody yet; None while the kubeconfig is an Output. Raises `ClusterError`."""
+        from gpustack_components.cluster.client import connect
+        from gpustack_components.components.observation import HASTE
+
+        if isinstance(self.kubeconfig, pulumi.Output):
+            return None
+        kubeconfig, context = (self.kubeconfig, self.context) if self.given else configured_cluster()
+        return connect(kubeconfig, context, patience=HASTE)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What stands in one cluster before the program declares anything."""
+
+    reached: bool
+    """False: nobody answered, or who answers is not known before the update; then everything counts as ours to make."""
+    operator: bool = False
+    """Whether the operator's CRDs are served."""
+    queues: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    """Owner mark of every LocalQueue by namespace and name; empty text: no mark."""
+
+
+def survey(cluster: Cluster | None, namespaces: Sequence[str] = ()) -> Survey:
+    """Look at a cluster once. Never raises: what cannot be read is left to the rollout, which says so."""
+    if cluster is None:
+        return Survey(False)
+    try:
+        operator = cluster.get(CUSTOM_RESOURCE_DEFINITION, None, OPERATOR_CRD) is not None
+    except ClusterError as failure:
+        if failure.retryable:
+            return Survey(False)
+        operator = False
+    queues: dict[tuple[str, str], str] = {}
+    for namespace in namespaces:
+        try:
+            found = cluster.list(LOCAL_QUEUE, namespace).items
+        except NotServed:
+            break
+        except ClusterError:
+            return Survey(False, operator)
+        for queue in found:
+            metadata: Json = queue["metadata"]
+            queues[namespace, metadata["name"]] = (metadata.get("annotations") or {}).get(keys.OWNER, "")
+    return Survey(True, operator, queues)
+
+
+@dataclass(eq=False)
+class Program:
+    """The shared objects of one run."""
+
+    owner: str
+    """The mark this run puts on shared objects."""
+    targets: list[Target] = field(default_factory=list[Target])
+    """The distinct clusters, in the order they were first named."""
+    deployments: dict[tuple[Target, str, str], str] = field(default_factory=dict[tuple[Target, str, str], str])
+    """Resource name of every deployment by cluster, namespace and name."""
+    queues: "dict[tuple[Target, str, str], pulumi.Resource | None]" = field(
+        default_factory=dict[tuple[Target, str, str], "pulumi.Resource | None"]
+    )
+    """The LocalQueue declared for a cluster, namespace and entrance; None: one is there and used as it is."""
+    _hook: pulumi.ResourceHook | None = None
+    _providers: "dict[Target, pulumi_kubernetes.Provider]" = field(default_factory=dict[Target, "pulumi_kubernetes.Provider"])
+    _surveys: dict[tuple[Target, str], Survey] = field(default_factory=dict[tuple[Target, str], Survey])
+
+    def target(self, kubeconfig: "str | pulumi.Output[str] | None", context: str | None) -> Target:
+        """The cluster that the arguments name; equal arguments give the same object."""
+        for one in self.targets:
+            same = one.kubeconfig is kubeconfig or (isinstance(kubeconfig, str) and one.kubeconfig == kubeconfig)
+            if same and one.context == context:
+                return one
+        made = Target(kubeconfig, context)
+        self.targets.append(made)
+        return made
+
+    def survey(self, target: Target, namespace: str) -> Survey:
+        """What stands in the namespace; read once per run."""
+        if (target, namespace) not in self._surveys:
+            try:
+                found = survey(target.connect(), [namespace])
+            except ClusterError:
+                found = Survey(False)
+            self._surveys[target, namespace] = found
+        return self._surveys[target, namespace]
+
+    def hook(self, check: Callable[[pulumi.ResourceHookArgs], None]) -> pulumi.ResourceHook:
+        """The one hook of the run that fails it when a rollout did not converge; hook names are unique per program."""
+        if self._hook is None:
+            self._hook = pulumi.ResourceHook("gpustack-rollout-converged", check)
+        return self._hook
+
+    def provider(self, target: Target) -> "pulumi_kubernetes.Provider | None":
+        """The Kubernetes provider of a cluster named by arguments; None where the default provider reaches it."""
+        if not target.given:
+            return None
+        if target not in self._providers:
+            import pulumi_kubernetes
+
+            same_name = [one for one in self._providers if one.context == target.context]
+            parts = ["gpustack-kubernetes", target.context or "", str(len(same_name) + 1) if same_name else ""]
+            kubeconfig: Any = None if target.kubeconfig is None else pulumi.Output.secret(target.kubeconfig)
+            self._providers[target] = pulumi_kubernetes.Provider(
+                "-".join(part for part in parts if part), kubeconfig=kubeconfig, context=target.context
+            )
+        return self._providers[target]
+
+
+_programs: "WeakKeyDictionary[Any, Program]" = WeakKeyDictionary()
+
+
+def current() -> Program:
+    """What the running program shares; a new one for every run, also for several runs in one process."""
+    root: Any = get_root_resource() or current
+    if root not in _programs:
+        _programs[root] = Program(stack_owner())
+    return _programs[root]
