@@ -1,0 +1,94 @@
+"""The binding objects by kind and name: what was declared in the program or read live, in one place (bindings sheet 0)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from gpustack_components.api.instance_type import InstanceType
+from gpustack_components.api.kv_cache import KVCacheBackend, KVCachePool, KVCachePoolBinding
+from gpustack_components.api.model_artifact import ModelArtifact
+
+DEFAULT_NAMESPACE = "default"
+"""Namespace of a document that names none, as Kubernetes clients read it."""
+
+
+def _empty() -> Mapping[Any, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bindings:
+    """The objects a ModelDeployment may depend on. Lookups give None when an object is not known."""
+
+    instance_types: Mapping[str, InstanceType] = field(default_factory=_empty)
+    """InstanceTypes by name; cluster-scoped."""
+    pool_bindings: Mapping[tuple[str, str], KVCachePoolBinding] = field(default_factory=_empty)
+    """KVCachePoolBindings by namespace and name."""
+    pools: Mapping[str, KVCachePool] = field(default_factory=_empty)
+    """KVCachePools by name; cluster-scoped."""
+    backends: Mapping[str, KVCacheBackend] = field(default_factory=_empty)
+    """KVCacheBackends by name; cluster-scoped."""
+    artifacts: Mapping[tuple[str, str], ModelArtifact] = field(default_factory=_empty)
+    """ModelArtifacts by namespace and name."""
+    complete: bool = False
+    """True when these are all the objects there are, so that one missing here does not exist: a program that declares every
+    binding, or a full list from a cluster. False: a missing object may exist elsewhere and cannot be judged."""
+    conflicts: tuple[str, ...] = ()
+    """Objects given twice with different content, as `InstanceType h20-8x`; the first one counts. Doors refuse these."""
+
+    @classmethod
+    def of(cls, documents: Iterable[object], *, complete: bool = False) -> "Bindings":
+        """Sort documents by kind and name. Documents of other kinds (a ModelDeployment among them) are passed over."""
+        kinds: dict[type, dict[Any, Any]] = {
+            InstanceType: {},
+            KVCachePoolBinding: {},
+            KVCachePool: {},
+            KVCacheBackend: {},
+            ModelArtifact: {},
+        }
+        conflicts: list[str] = []
+        for document in documents:
+            found = kinds.get(type(document))
+            if found is None:
+                continue
+            meta: Any = document.metadata  # type: ignore[attr-defined]
+            namespaced = isinstance(document, KVCachePoolBinding | ModelArtifact)
+            key = (meta.namespace or DEFAULT_NAMESPACE, meta.name) if namespaced else meta.name
+            if found.setdefault(key, document) != document:
+                conflicts.append(f"{type(document).__name__} {'/'.join(key) if namespaced else key}")
+        return cls(
+            instance_types=MappingProxyType(kinds[InstanceType]),
+            pool_bindings=MappingProxyType(kinds[KVCachePoolBinding]),
+            pools=MappingProxyType(kinds[KVCachePool]),
+            backends=MappingProxyType(kinds[KVCacheBackend]),
+            artifacts=MappingProxyType(kinds[ModelArtifact]),
+            complete=complete,
+            conflicts=tuple(conflicts),
+        )
+
+    def instance_type(self, name: str) -> InstanceType | None:
+        """The InstanceType of that name."""
+        return self.instance_types.get(name)
+
+    def pool_binding(self, namespace: str | None, name: str) -> KVCachePoolBinding | None:
+        """The KVCachePoolBinding of that name in the namespace."""
+        return self.pool_bindings.get((namespace or DEFAULT_NAMESPACE, name))
+
+    def pool(self, name: str) -> KVCachePool | None:
+        """The KVCachePool of that name."""
+        return self.pools.get(name)
+
+    def backend(self, name: str) -> KVCacheBackend | None:
+        """The KVCacheBackend of that name."""
+        return self.backends.get(name)
+
+    def artifact(self, namespace: str | None, name: str) -> ModelArtifact | None:
+        """The ModelArtifact of that name in the namespace."""
+        return self.artifacts.get((namespace or DEFAULT_NAMESPACE, name))
+
+    def backend_behind(self, namespace: str | None, binding: str) -> KVCacheBackend | None:
+        """The first backend of the pool a binding names; None when a link of that chain is missing."""
+        bound = self.pool_binding(namespace, binding)
+        pool = self.pool(bound.spec.pool_ref.name) if bound else None
+        return self.backend(pool.spec.backends[0]) if pool and pool.spec.backends else None
