@@ -32,15 +32,18 @@ def check(
     context: options.Context = None,
     form: Annotated[TextOrJson, typer.Option("--output", "-o", help="For people or for tools.")] = TextOrJson.TEXT,
 ) -> ExitCode:
-    """Say whether the documents would be accepted, with every refusal at once.
+    """Tell every reason why the documents would be refused.
 
     Exit code 0: accepted. 1: refused. 2: something could not be read.
     """
-    from gpustack_components.cli.live import read_bindings
-
     from gpustack_components.cli.judge import judge
+    from gpustack_components.cli.live import NOTHING, reaching, read_bindings
 
-    judgement = judge(file, old=old, settings_file=settings, live=read_bindings(kubeconfig, context) if live else ())
+    observed = NOTHING
+    if live:
+        with reaching(kubeconfig, context) as cluster:
+            observed = read_bindings(cluster)
+    judgement = judge(file, old=old, settings_file=settings, live=observed)
     if form is TextOrJson.JSON:
         output.write_json(report(judgement))
     else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack_components.cli import sources
 from gpustack_components.cli.guard import CommandError
+from gpustack_components.cli.live import NOTHING, LiveBindings
 
 if TYPE_CHECKING:
     from gpustack_components.admission.review import Review
@@ -70,51 +71,45 @@ class Judgement:
 
 
 def judge(
-    files: Sequence[str],
-    *,
-    old: str | None = None,
-    settings_file: str | None = None,
-    live: "Iterable[RawDocument]" = (),
+    files: Sequence[str], *, old: str | None = None, settings_file: str | None = None, live: LiveBindings = NOTHING
 ) -> Judgement:
     """Read, decode and review every document of the files.
 
-    `old` names where the documents stood before; `live` are binding objects of a cluster, for names that
-    the files do not declare.
+    `old` names where the documents stood before; `live` are a cluster's objects, for names the files do not declare.
     Raises `CommandError` when something cannot be read.
     """
+    raws = _without_repeats(sources.read_documents(files))
+    before = {_key(raw.value): raw.value for raw in sources.read_old(old, files)} if old is not None else {}
+    settings = read_settings(settings_file)
+
     from gpustack_components.admission.review import review
     from gpustack_components.api.decode import decode
-
     from gpustack_components.bindings.catalog import Bindings
 
-    raws = _without_repeats(sources.read_documents(files))
-    before = {identity(raw.value): raw.value for raw in sources.read_old(old, files)} if old is not None else {}
-    settings = read_settings(settings_file)
-    decoded = [decode(raw) for raw in raws]
-    declared = {identity(raw.value) for raw in raws}
-    observed = [decode(raw).document for raw in live if identity(raw.value) not in declared]
-    bindings = Bindings.of(
-        [document for document in (*(one.document for one in decoded), *observed) if document is not None]
-    )
-    judged = tuple(
-        Judged(
-            raw,
-            review(
-                one.document or raw.value, old=before.get(identity(raw.value)), bindings=bindings, settings=settings
-            ),
+    decoded = [decode(raw.value) for raw in raws]
+    declared = {_key(raw.value) for raw in raws}
+    observed = [decode(value, stored=True) for value in live.objects if _key(value) not in declared]
+    known = [one.document for one in (*decoded, *observed) if one.document is not None]
+    bindings = Bindings.of(known, complete="InstanceType" in live.kinds)
+    judged: list[Judged] = []
+    for raw, one in zip(raws, decoded, strict=True):
+        answer = review(
+            one.document or raw.value, old=before.get(_key(raw.value)), bindings=bindings, settings=settings
         )
-        for raw, one in zip(raws, decoded, strict=True)
-    )
-    return Judgement(judged, bindings, settings)
+        judged.append(Judged(raw, answer))
+    return Judgement(tuple(judged), bindings, settings)
 
 
 def read_settings(file: str | None) -> "Settings":
     """The settings of the file over their defaults."""
-    from gpustack_components.bindings.settings import Settings
+    from gpustack_components.bindings.settings import InvalidSettings, Settings
 
     if file is None:
         return Settings()
-    return Settings.from_mapping(sources.read_mapping(file, "settings"))
+    try:
+        return Settings.from_mapping(sources.read_mapping(file, "settings"))
+    except InvalidSettings as invalid:
+        raise CommandError(*(f"{file}: {problem}" for problem in invalid.problems)) from None
 
 
 def identity(value: Any) -> Identity:
@@ -128,13 +123,19 @@ def identity(value: Any) -> Identity:
     return tuple(part if isinstance(part, str) else "" for part in (kind, namespace, name))
 
 
+def _key(value: Any) -> Identity:
+    """What makes two documents the same object; a namespace left out is the default one."""
+    kind, namespace, name = identity(value)
+    return kind, namespace or DEFAULT_NAMESPACE, name
+
+
 def _without_repeats(raws: "Sequence[RawDocument]") -> "list[RawDocument]":
     """The documents, one declared twice kept once; raises `CommandError` for two different documents of one name."""
     first: dict[Identity, RawDocument] = {}
     kept: list[RawDocument] = []
     problems: list[str] = []
     for raw in raws:
-        key = identity(raw.value)
+        key = _key(raw.value)
         earlier = first.setdefault(key, raw) if key[2] else raw
         if earlier is raw:
             kept.append(raw)

@@ -48,3 +48,16 @@ Context = Annotated[
         show_default=False,
     ),
 ]
+KubernetesVersion = Annotated[
+    str,
+    typer.Option("--kubernetes-version", metavar="MAJOR.MINOR", help="The version of the cluster the objects are for."),
+]
+RuntimeClasses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--runtime-class",
+        metavar="NAME",
+        help="A RuntimeClass the cluster has; Pods name their manufacturer's only if it exists. Repeat it for several.",
+        show_default=False,
+    ),
+]

@@ -1,0 +1,68 @@
+"""Reading a cluster for a command: binding objects, and errors turned into sentences with exit code 4."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpustack_components.cli.guard import CommandError, ExitCode, complain
+
+if TYPE_CHECKING:
+    from gpustack_components.cluster.port import Cluster
+
+Json = dict[str, Any]
+
+API_VERSION = "worker.gpustack.ai/v1"
+
+BINDING_KINDS = (
+    ("InstanceType", "instancetypes", False),
+    ("KVCachePoolBinding", "kvcachepoolbindings", True),
+    ("KVCachePool", "kvcachepools", False),
+    ("KVCacheBackend", "kvcachebackends", False),
+    ("ModelArtifact", "modelartifacts", True),
+)
+"""Kind, plural and whether namespaced, of every object a deployment may name (bindings sheet 0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBindings:
+    """What a cluster holds of the objects deployments depend on."""
+
+    objects: tuple[Json, ...] = ()
+    """The binding objects, as read."""
+    kinds: frozenset[str] = frozenset()
+    """The kinds that are served, so that an object missing here does not exist."""
+
+
+NOTHING = LiveBindings()
+"""What is known of a cluster that nobody asked."""
+
+
+@contextmanager
+def reaching(kubeconfig: str | None, context: str | None) -> "Iterator[Cluster]":
+    """A cluster to read; any failure to do so ends the command with a sentence and exit code 4."""
+    from gpustack_components.cluster.client import connect
+    from gpustack_components.cluster.port import ClusterError
+
+    try:
+        yield connect(kubeconfig, context)
+    except ClusterError as failure:
+        raise CommandError(str(failure), code=ExitCode.CLUSTER) from None
+
+
+def read_bindings(cluster: "Cluster") -> LiveBindings:
+    """The binding objects of all kinds the cluster serves; says so when it serves none of the operator's."""
+    from gpustack_components.cluster.port import Kind, NotServed
+
+    objects: list[Json] = []
+    served: set[str] = set()
+    for kind, plural, namespaced in BINDING_KINDS:
+        try:
+            listing = cluster.list(Kind(API_VERSION, kind, plural, namespaced), None)
+        except NotServed:
+            continue
+        served.add(kind)
+        objects.extend({"apiVersion": API_VERSION, "kind": kind, **item} for item in listing.items)
+    if not served:
+        complain(f"--live: the cluster serves no kind of {API_VERSION}, so only what the files declare is known")
+    return LiveBindings(tuple(objects), frozenset(served))
