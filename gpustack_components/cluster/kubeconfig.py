@@ -108,7 +108,7 @@ def read(source: Source, context: str | None = None) -> Access:
 
 def _argument(kubeconfig: str) -> Source:
     stripped = kubeconfig.strip()
-    if "\n" in stripped or stripped.startswith(("{", "apiVersion:")):
+    if "\n" in stripped or stripped.startswith(("{", "#", "apiVersion:")):
         return Source(text=kubeconfig, origin="the argument")
     if len(stripped) > 1024:
         raise KubeconfigError(
