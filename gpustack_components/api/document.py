@@ -9,7 +9,7 @@ API_VERSION = "worker.gpustack.ai/v1"
 """Group and version of every kind of this product."""
 
 
-class Document(Part):
+class Document(Part, frozen=True):
     """A whole object of `worker.gpustack.ai/v1`."""
 
     api_version: Literal["worker.gpustack.ai/v1"] = API_VERSION

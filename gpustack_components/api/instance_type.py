@@ -9,7 +9,7 @@ from gpustack_components.api.part import Bool, Count, Observed, Part
 from gpustack_components.api.quantity import Quantity
 
 
-class UnitResources(Part):
+class UnitResources(Part, frozen=True):
     """CPU and memory that come with one card, or with one unit of a CPU-only type."""
 
     cpu: str
@@ -18,7 +18,7 @@ class UnitResources(Part):
     """Memory, e.g. `64Gi`; a quantity as text, judged when a Pod is rendered."""
 
 
-class InstanceTypeSpec(Part):
+class InstanceTypeSpec(Part, frozen=True):
     """What an administrator states. Everything but `displayName` and `inactive` is frozen after creation."""
 
     display_name: Annotated[str, Field(max_length=64)] | None = None
@@ -43,14 +43,14 @@ class InstanceTypeSpec(Part):
     """Local storage of a node, e.g. `512Gi`; a quantity as text."""
 
 
-class LogicalSlices(Observed):
+class LogicalSlices(Observed, frozen=True):
     """Logical slices the pool offers."""
 
     count: Count = 0
     """Slices in the whole pool; above 0 means that slicing is offered."""
 
 
-class PartitionProfile(Observed):
+class PartitionProfile(Observed, frozen=True):
     """One hardware partition profile the pool offers."""
 
     name: str
@@ -61,7 +61,7 @@ class PartitionProfile(Observed):
     """Memory of one partition in MiB; 0: not known."""
 
 
-class PhysicalPartitions(Observed):
+class PhysicalPartitions(Observed, frozen=True):
     """Hardware partitions the pool offers; a catalogue that does not move with use."""
 
     count: Count = 0
@@ -70,7 +70,7 @@ class PhysicalPartitions(Observed):
     """Profiles offered."""
 
 
-class SlicedDetail(Observed):
+class SlicedDetail(Observed, frozen=True):
     """How cards of the pool may be shared."""
 
     logical: LogicalSlices = LogicalSlices()
@@ -79,7 +79,7 @@ class SlicedDetail(Observed):
     """Hardware partitions."""
 
 
-class InstanceTypeDetail(Observed):
+class InstanceTypeDetail(Observed, frozen=True):
     """Observed hardware."""
 
     manufacturer: str = ""
@@ -94,7 +94,7 @@ class InstanceTypeDetail(Observed):
     """How cards may be shared."""
 
 
-class Amounts(Observed):
+class Amounts(Observed, frozen=True):
     """One view of a pool's cards or cores."""
 
     capacity: Quantity = Quantity(0)
@@ -105,7 +105,7 @@ class Amounts(Observed):
     """The most one Pod could get now; absent when not observed."""
 
 
-class InstanceTypeStatus(Observed):
+class InstanceTypeStatus(Observed, frozen=True):
     """What was observed of the pool."""
 
     detail: InstanceTypeDetail = InstanceTypeDetail()
@@ -120,7 +120,7 @@ class InstanceTypeStatus(Observed):
     """CPU view."""
 
 
-class InstanceType(Document):
+class InstanceType(Document, frozen=True):
     """A pool of equal nodes; fronts the Kueue ClusterQueue of the same name. Cluster-scoped."""
 
     kind: Literal["InstanceType"] = "InstanceType"

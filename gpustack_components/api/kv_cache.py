@@ -1,6 +1,6 @@
 """The chain from a namespace's grant to a KV store: KVCachePoolBinding, KVCachePool, KVCacheBackend (bindings sheet 3)."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -21,25 +21,25 @@ from gpustack_components.api.part import (
     Text,
 )
 
-StoreProtocol: TypeAlias = Literal["Auto", "TCP", "RDMA", "EFA", "CANN", "ROCM", "MUSA", "MACA"]
-"""Protocols a store's members may speak; `Auto` is TCP and never a probe."""
+StoreProtocol: TypeAlias = Literal["", "Auto", "TCP", "RDMA", "EFA", "CANN", "ROCM", "MUSA", "MACA"]
+"""Protocols a store's members may speak; empty is as good as absent, `Auto` is TCP and never a probe."""
 
 
-class ObjectRef(Part):
+class ObjectRef(Part, frozen=True):
     """A reference by name to a cluster-scoped object."""
 
     name: Text
     """Name of the object."""
 
 
-class Quota(Part):
+class Quota(Part, frozen=True):
     """What a Binding asks of its pool."""
 
     ceiling: PositiveQuantity
     """Bytes requested, above 0; a request, not a grant."""
 
 
-class Domain(Part):
+class Domain(Part, frozen=True):
     """The one reuse domain a Binding registers. Every field is frozen."""
 
     name: Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_1123_LABEL)] = "default"
@@ -50,7 +50,7 @@ class Domain(Part):
     """Element type of the blocks in the engine's own spelling, lower case."""
 
 
-class KVCachePoolBindingSpec(Part):
+class KVCachePoolBindingSpec(Part, frozen=True):
     """What a Binding grants to its namespace."""
 
     pool_ref: ObjectRef
@@ -61,7 +61,7 @@ class KVCachePoolBindingSpec(Part):
     """The reuse domain."""
 
 
-class KVCachePoolBindingStatus(Observed):
+class KVCachePoolBindingStatus(Observed, frozen=True):
     """What was observed of a Binding."""
 
     phase: str = ""
@@ -70,7 +70,7 @@ class KVCachePoolBindingStatus(Observed):
     """Conditions; `QuotaGranted` decides with the phase whether the Binding is usable."""
 
 
-class KVCachePoolBinding(Document):
+class KVCachePoolBinding(Document, frozen=True):
     """A namespace's authorization to use one pool, with one reuse domain."""
 
     kind: Literal["KVCachePoolBinding"] = "KVCachePoolBinding"
@@ -81,14 +81,14 @@ class KVCachePoolBinding(Document):
     """What was observed. None, for a document without a status, means usable; an empty one does not (bindings sheet 0)."""
 
 
-class PoolQuota(Part):
+class PoolQuota(Part, frozen=True):
     """The size of a pool."""
 
     total: PositiveQuantity
     """Bytes the pool hands out in all."""
 
 
-class KVCachePoolSpec(Part):
+class KVCachePoolSpec(Part, frozen=True):
     """What a pool stands on."""
 
     backends: Annotated[tuple[Text, ...], Field(min_length=1, max_length=1)]
@@ -97,7 +97,7 @@ class KVCachePoolSpec(Part):
     """Size of the pool."""
 
 
-class KVCachePoolStatus(Observed):
+class KVCachePoolStatus(Observed, frozen=True):
     """What was observed of a pool."""
 
     client_endpoint: Annotated[str, Field(max_length=259)] = ""
@@ -106,7 +106,7 @@ class KVCachePoolStatus(Observed):
     """Conditions; `QuotaLedgerAvailable` says whether tenants are kept apart."""
 
 
-class KVCachePool(Document):
+class KVCachePool(Document, frozen=True):
     """A share of a store that Bindings draw from. Cluster-scoped."""
 
     kind: Literal["KVCachePool"] = "KVCachePool"
@@ -117,14 +117,14 @@ class KVCachePool(Document):
     """What was observed; None when the document has no status."""
 
 
-class Transport(Part):
+class Transport(Part, frozen=True):
     """The protocol of a store or of one group of its members."""
 
-    protocol: StoreProtocol | Literal[""] | None = None
+    protocol: StoreProtocol | None = None
     """Protocol; absent or empty: the backend's, and `Auto` on the backend itself."""
 
 
-class Leader(Part):
+class Leader(Part, frozen=True):
     """The leader of a managed store."""
 
     replicas: Annotated[PositiveInt, Field(le=5)] = 1
@@ -133,7 +133,7 @@ class Leader(Part):
     """How blocks are spread over members."""
     multi_tenancy: Bool = True
     """Whether the leader keeps a ledger per tenant; false drops the tenant id."""
-    election_backend: Opaque | str | None = None
+    election_backend: Any = None
     """How leaders elect, as raw JSON."""
     extra_args: tuple[str, ...] = ()
     """Arguments appended to the leader's own."""
@@ -141,7 +141,7 @@ class Leader(Part):
     """Environment of the leader, as raw JSON."""
 
 
-class MemberGroup(Part):
+class MemberGroup(Part, frozen=True):
     """A group of equal members of a managed store; its identity is its position."""
 
     node_selector: dict[str, str] = Field(default_factory=dict[str, str])
@@ -170,7 +170,7 @@ class MemberGroup(Part):
     """Security context of the members, as raw JSON."""
 
 
-class ManagedConnection(Part):
+class ManagedConnection(Part, frozen=True):
     """A store the operator runs."""
 
     leader: Leader = Leader()
@@ -179,7 +179,7 @@ class ManagedConnection(Part):
     """Its member groups in order; at most 32."""
 
 
-class StoreEndpoint(Part):
+class StoreEndpoint(Part, frozen=True):
     """One endpoint of a store."""
 
     name: Literal["Client", "Admin"]
@@ -188,14 +188,14 @@ class StoreEndpoint(Part):
     """`host:port`."""
 
 
-class ExternalConnection(Part):
+class ExternalConnection(Part, frozen=True):
     """A store somebody else runs."""
 
     endpoints: tuple[StoreEndpoint, ...]
     """Its endpoints; both names are required."""
 
 
-class Connection(Part):
+class Connection(Part, frozen=True):
     """Where the store is: exactly one of the two."""
 
     managed: ManagedConnection | None = None
@@ -204,7 +204,7 @@ class Connection(Part):
     """A store somebody else runs."""
 
 
-class KVCacheBackendSpec(Part):
+class KVCacheBackendSpec(Part, frozen=True):
     """What a store is made of."""
 
     type: Literal["Mooncake"] = "Mooncake"
@@ -221,14 +221,14 @@ class KVCacheBackendSpec(Part):
     """Protocol of every group that names none of its own."""
 
 
-class KVCacheBackendStatus(Observed):
+class KVCacheBackendStatus(Observed, frozen=True):
     """What was observed of a store."""
 
     phase: str = ""
     """One-word state."""
 
 
-class KVCacheBackend(Document):
+class KVCacheBackend(Document, frozen=True):
     """A store for KV blocks. Cluster-scoped."""
 
     kind: Literal["KVCacheBackend"] = "KVCacheBackend"

@@ -8,7 +8,7 @@ from gpustack_components.api.names import DNS_1123_LABEL, DNS_1123_SUBDOMAIN, DN
 from gpustack_components.api.part import Int, Opaque, Part
 
 
-class ObjectMeta(Part):
+class ObjectMeta(Part, frozen=True):
     """Kubernetes' ObjectMeta. Server-filled fields are accepted so that a live object can be fed in unchanged."""
 
     name: Annotated[str, Field(min_length=1, max_length=SUBDOMAIN_LENGTH, pattern=DNS_1123_SUBDOMAIN)]

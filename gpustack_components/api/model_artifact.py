@@ -14,7 +14,7 @@ _Revision: TypeAlias = Annotated[str, Field(min_length=1, max_length=255, patter
 _Patterns: TypeAlias = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(max_length=32)]
 
 
-class HuggingFaceSource(Part):
+class HuggingFaceSource(Part, frozen=True):
     """A repository on the Hugging Face hub."""
 
     repository: _Repository
@@ -25,7 +25,7 @@ class HuggingFaceSource(Part):
     """Secret whose key `token` reads the repository; absent: a public one."""
 
 
-class ModelScopeSource(Part):
+class ModelScopeSource(Part, frozen=True):
     """A repository on the ModelScope hub."""
 
     repository: _Repository
@@ -36,7 +36,7 @@ class ModelScopeSource(Part):
     """Secret whose key `token` reads the repository; absent: a public one."""
 
 
-class ClaimSource(Part):
+class ClaimSource(Part, frozen=True):
     """A directory of a PersistentVolumeClaim."""
 
     claim_name: Text
@@ -45,14 +45,14 @@ class ClaimSource(Part):
     """Directory inside the volume, relative; empty: its root."""
 
 
-class ImageSource(Part):
+class ImageSource(Part, frozen=True):
     """An OCI image that holds the weights; needs an API server of 1.35 or newer."""
 
     reference: Annotated[str, Field(pattern=r"@sha256:[0-9a-f]{64}$")]
     """Image pinned by digest; a tag alone is refused."""
 
 
-class Source(Part):
+class Source(Part, frozen=True):
     """Where the weights come from: exactly one of the four."""
 
     hugging_face: HuggingFaceSource | None = None
@@ -65,7 +65,7 @@ class Source(Part):
     """An OCI image."""
 
 
-class ModelArtifactSpec(Part):
+class ModelArtifactSpec(Part, frozen=True):
     """Which files of which source."""
 
     source: Source
@@ -78,7 +78,7 @@ class ModelArtifactSpec(Part):
     """Digest the resolved manifest must have; hub sources only. Absent: not checked."""
 
 
-class Resolved(Observed):
+class Resolved(Observed, frozen=True):
     """What the source pointed to when it was read."""
 
     revision: str = ""
@@ -93,7 +93,7 @@ class Resolved(Observed):
     """Bytes of all files; absent when not known."""
 
 
-class ModelArtifactStatus(Observed):
+class ModelArtifactStatus(Observed, frozen=True):
     """What was observed of an artifact."""
 
     resolved: Resolved | None = None
@@ -102,7 +102,7 @@ class ModelArtifactStatus(Observed):
     """Conditions; `Resolved` decides whether Pods are created."""
 
 
-class ModelArtifact(Document):
+class ModelArtifact(Document, frozen=True):
     """The weights of a model, pinned to a revision."""
 
     kind: Literal["ModelArtifact"] = "ModelArtifact"

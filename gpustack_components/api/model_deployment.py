@@ -42,7 +42,7 @@ HostPathType: TypeAlias = Literal[
 _Percentage: TypeAlias = Annotated[int, Strict(), Field(ge=0, le=100)]
 
 
-class Model(Part):
+class Model(Part, frozen=True):
     """The model served. The whole object is frozen after creation."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)]
@@ -51,7 +51,7 @@ class Model(Part):
     """ModelArtifact in the same namespace that provides the weights; absent: the engine or a volume does."""
 
 
-class Engine(Part):
+class Engine(Part, frozen=True):
     """The inference engine of every role."""
 
     name: EngineName
@@ -60,7 +60,7 @@ class Engine(Part):
     """Image of every role that names none of its own. There is no version field."""
 
 
-class KVCache(Part):
+class KVCache(Part, frozen=True):
     """A shared store for KV blocks. The whole object is frozen after creation, adding and removing it included."""
 
     pool_ref: LocalRef
@@ -69,14 +69,14 @@ class KVCache(Part):
     """Store connector; one value today."""
 
 
-class KVTransfer(Part):
+class KVTransfer(Part, frozen=True):
     """How a prefill and a decode role hand blocks to each other directly."""
 
     protocol: TransferProtocol | None = None
     """Protocol of the direct leg; absent renders as TCP."""
 
 
-class Router(Part):
+class Router(Part, frozen=True):
     """The router in front of the roles; may be added and removed."""
 
     name: RouterName
@@ -97,7 +97,7 @@ class Router(Part):
     """Uncached prompt tokens from which llm-d-router splits a request; absent: its own default. Other routers take none."""
 
 
-class Resources(Part):
+class Resources(Part, frozen=True):
     """What one Pod of a role asks for. CPU, memory and ephemeral storage follow from the InstanceType and cannot be written."""
 
     accelerator: Quantity | None = None
@@ -112,14 +112,14 @@ class Resources(Part):
     """Fabric interfaces per Pod, a whole number; absent: none."""
 
 
-class Topology(Part):
+class Topology(Part, frozen=True):
     """Where the Pods of one replica may stand relative to each other."""
 
     required_level: str | None = None
     """Node label whose value all Pods of a replica share; absent or empty: unconstrained."""
 
 
-class Port(Part):
+class Port(Part, frozen=True):
     """A port of a role's container and Service. The first one is where the role serves."""
 
     port: Annotated[int, Strict(), Field(ge=1, le=65535)]
@@ -130,7 +130,7 @@ class Port(Part):
     """Port name; used when it is legal and unique, else derived."""
 
 
-class HostPath(Part):
+class HostPath(Part, frozen=True):
     """A directory or file of the node; needs the setting `instance-host-path-volume-allowed`."""
 
     path: Text
@@ -139,7 +139,7 @@ class HostPath(Part):
     """What must stand at the path; absent: not checked."""
 
 
-class Volume(Part):
+class Volume(Part, frozen=True):
     """A mount in a role's container, from exactly one source."""
 
     mount_path: Annotated[str, Field(max_length=1024, pattern=r"^(/[^/]+)+$")]
@@ -156,14 +156,14 @@ class Volume(Part):
     """Path on the node."""
 
 
-class ElasticEP(Part):
+class ElasticEP(Part, frozen=True):
     """Elastic expert parallelism: the role is one replica that grows by data-parallel ranks."""
 
     width: Annotated[int, Strict(), Field(ge=2, le=64)]
     """Data-parallel ranks, one Pod each, 2 to 64; may only grow."""
 
 
-class Role(Part):
+class Role(Part, frozen=True):
     """One group of equal replicas. The set of roles is frozen after creation."""
 
     name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
@@ -208,7 +208,7 @@ class Role(Part):
     """Elastic expert parallelism; presence is frozen after creation."""
 
 
-class ModelDeploymentSpec(Part):
+class ModelDeploymentSpec(Part, frozen=True):
     """What is wanted of a ModelDeployment."""
 
     model: Model
@@ -225,7 +225,7 @@ class ModelDeploymentSpec(Part):
     """Roles, unique by name; at least one."""
 
 
-class ModelDeployment(Document):
+class ModelDeployment(Document, frozen=True):
     """One model served by one engine on Kubernetes, replica by replica admitted by Kueue."""
 
     kind: Literal["ModelDeployment"] = "ModelDeployment"

@@ -42,11 +42,10 @@ Opaque: TypeAlias = dict[str, Any]
 """An object whose inner shape this product does not read: kept as raw JSON."""
 
 
-class Part(BaseModel):
+class Part(BaseModel, frozen=True):
     """An object of a document: frozen, no field beyond the API's, built in Python by either spelling of a field."""
 
     model_config = ConfigDict(
-        frozen=True,
         extra="forbid",
         alias_generator=to_camel,
         validate_by_name=True,
@@ -56,20 +55,20 @@ class Part(BaseModel):
     )
 
 
-class Observed(Part):
+class Observed(Part, frozen=True):
     """An object inside a status that another controller writes: fields this product does not read are dropped."""
 
     model_config = ConfigDict(extra="ignore")
 
 
-class LocalRef(Part):
+class LocalRef(Part, frozen=True):
     """A reference to an object in the same namespace."""
 
     name: str = ""
     """Name of the object; empty when the key is absent, as Kubernetes reads it."""
 
 
-class EnvVar(Part):
+class EnvVar(Part, frozen=True):
     """One environment variable with a literal value; there is no `valueFrom` (api sheet 2.5)."""
 
     name: Text
@@ -78,7 +77,7 @@ class EnvVar(Part):
     """Literal value; may be empty."""
 
 
-class Condition(Observed):
+class Condition(Observed, frozen=True):
     """A standard Kubernetes condition."""
 
     type: str

@@ -109,7 +109,7 @@ class Quantity:
         return _print_decimal(self._nano, exponent_form=self._format == "exponent")
 
     def __mul__(self, factor: Number) -> Self:
-        """This many times the amount, in the same notation; finer than a billionth rounds away from zero, as Kubernetes does."""
+        """This many times the amount, in the same notation; finer than a billionth rounds away from zero."""
         return self._of(_away_from_zero(self._nano * Fraction(factor)), self._format)
 
     __rmul__ = __mul__
@@ -178,8 +178,8 @@ def _parse(text: str) -> tuple[int, Format]:
     if parts is None:
         shown = text if len(text) <= 40 else text[:37] + "..."
         raise ValueError(
-            f'"{shown}" is no quantity: write a number with an optional suffix of n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi or Ei, or an '
-            "exponent such as 1e3"
+            f'"{shown}" is no quantity: write a number, if need be with a suffix '
+            "(n u m k M G T P E Ki Mi Gi Ti Pi Ei) or an exponent (1e3)"
         )
     sign, whole, fraction, suffix = parts.group(1), parts.group(2), parts.group(3) or "", parts.group(4)
     digits = int(whole + fraction)

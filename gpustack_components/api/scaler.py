@@ -1,4 +1,4 @@
-"""ModelDeploymentScaler: plans the replica counts of one ModelDeployment, and in Active mode writes them (scaler sheet 1)."""
+"""ModelDeploymentScaler: plans the replica counts of one ModelDeployment, in Active mode writes them (scaler sheet 1)."""
 
 from typing import Annotated, Literal
 
@@ -16,14 +16,14 @@ def _stored_window(seconds: int) -> int:
     return seconds or DOWNWARD_WINDOW_SECONDS
 
 
-class TargetRef(Part):
+class TargetRef(Part, frozen=True):
     """The ModelDeployment that is scaled; frozen."""
 
     name: Text
     """Name of a ModelDeployment in the same namespace."""
 
 
-class Sampling(Part):
+class Sampling(Part, frozen=True):
     """How often engines are read."""
 
     interval_seconds: Annotated[int, Strict(), Field(ge=5, le=300)] = 15
@@ -32,7 +32,7 @@ class Sampling(Part):
     """Seconds new replicas may stay unadmitted before growth is called exhausted, 60 to 1200."""
 
 
-class RoleBounds(Part):
+class RoleBounds(Part, frozen=True):
     """The range one role of the target may be scaled in."""
 
     name: Text
@@ -43,7 +43,7 @@ class RoleBounds(Part):
     """Most replicas, 1 to 1024, at least `minReplicas`."""
 
 
-class Ratio(Part):
+class Ratio(Part, frozen=True):
     """How many replicas of one role go with one of another."""
 
     numerator_role: Text
@@ -58,7 +58,7 @@ class Ratio(Part):
     """Largest quotient allowed."""
 
 
-class RoleTarget(Part):
+class RoleTarget(Part, frozen=True):
     """What one replica of a role should carry."""
 
     name: Text
@@ -67,7 +67,7 @@ class RoleTarget(Part):
     """Requests per replica."""
 
 
-class Proportional(Part):
+class Proportional(Part, frozen=True):
     """Replicas in proportion to a gauge."""
 
     metric: Literal["RunningRequests", "QueueDepth"]
@@ -78,7 +78,7 @@ class Proportional(Part):
     """Targets per role; a role without one follows ratios."""
 
 
-class TokenThroughput(Part):
+class TokenThroughput(Part, frozen=True):
     """Replicas in proportion to tokens per second."""
 
     prefill_target_tokens_per_second: PositiveQuantity | None = None
@@ -87,7 +87,7 @@ class TokenThroughput(Part):
     """Generated tokens per second one replica should give; needed for Decode and Server roles."""
 
 
-class Predictive(Part):
+class Predictive(Part, frozen=True):
     """Replicas for the token rate expected a little later."""
 
     horizon_seconds: Annotated[int, Strict(), Field(ge=1, le=3600)] = 60
@@ -106,7 +106,7 @@ class Predictive(Part):
     """What decides while there is no forecast; absent: the counts are held."""
 
 
-class Algorithm(Part):
+class Algorithm(Part, frozen=True):
     """How a signal becomes a count: the block that `type` names and no other."""
 
     type: Literal["Proportional", "TokenThroughput", "Predictive"]
@@ -119,7 +119,7 @@ class Algorithm(Part):
     """Parameters of `Predictive`."""
 
 
-class ScaleUp(Part):
+class ScaleUp(Part, frozen=True):
     """How fast counts may grow."""
 
     stabilization_window_seconds: Annotated[int, Strict(), Field(ge=0, le=3600)] = 0
@@ -128,7 +128,7 @@ class ScaleUp(Part):
     """Most replicas added at once, 0 to 1024; 0: no limit."""
 
 
-class ScaleDown(Part):
+class ScaleDown(Part, frozen=True):
     """How fast counts may shrink."""
 
     stabilization_window_seconds: Annotated[int, Strict(), Field(ge=0, le=3600), AfterValidator(_stored_window)] = (
@@ -141,7 +141,7 @@ class ScaleDown(Part):
     """Seconds without another attempt after an aborted retirement, 60 to 3600."""
 
 
-class Behavior(Part):
+class Behavior(Part, frozen=True):
     """How fast counts may move."""
 
     scale_up: ScaleUp = ScaleUp()
@@ -150,7 +150,7 @@ class Behavior(Part):
     """Shrinking."""
 
 
-class ModelDeploymentScalerSpec(Part):
+class ModelDeploymentScalerSpec(Part, frozen=True):
     """The scaling policy of one target."""
 
     target_ref: TargetRef
@@ -171,7 +171,7 @@ class ModelDeploymentScalerSpec(Part):
     """How fast counts may move."""
 
 
-class ModelDeploymentScaler(Document):
+class ModelDeploymentScaler(Document, frozen=True):
     """Plans, and in Active mode writes, the replica counts of one ModelDeployment."""
 
     kind: Literal["ModelDeploymentScaler"] = "ModelDeploymentScaler"
