@@ -1,0 +1,127 @@
+"""What the planner answers with: actions to take, slots to remember, and what is being waited for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from gpustack_components.rollout.slots import Slots
+
+Why = Literal["outdated", "broken", "superseded", "orphan", "surplus", "scaled-down", "role-removed", "finished"]
+"""Why Pods are deleted: they differ from what is wanted; the replica lost a member; a newer edit replaced a queued replacement;
+no ordinal; a seat is doubled; the count fell; the role is gone; the Pod ended by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """One Pod, exactly that one."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePods:
+    """Delete these Pods, each on the condition of its uid, with their own grace period."""
+
+    role: str
+    ordinal: int | None
+    """None for a Pod that names no ordinal."""
+    pods: tuple[PodRef, ...]
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteWorkload:
+    """Delete this Workload on the condition of its uid; all its Pods have exited."""
+
+    role: str
+    ordinal: int | None
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFinalizer:
+    """Take Kueue's finalizer off an exited, deleted Pod that no Workload is left to release."""
+
+    role: str
+    ordinal: int | None
+    pod: PodRef
+
+
+@dataclass(frozen=True, slots=True)
+class EnsureService:
+    """Create the headless Service of a replica of more than one Pod."""
+
+    role: str
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class PruneService:
+    """Delete a headless Service that no Pod needs any more."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateReplica:
+    """Create these members of one replica from what is wanted now; nothing of it reads on the server."""
+
+    role: str
+    ordinal: int
+    members: tuple[int, ...]
+
+
+Action = DeletePods | DeleteWorkload | ReleaseFinalizer | EnsureService | PruneService | CreateReplica
+
+WaitKind = Literal["exit", "release", "admission", "foreign", "turn", "guard", "held", "unreadable"]
+"""What is waited for: Pods to exit; Kueue or the garbage collector to let go; Kueue to admit; a foreign object to leave; the
+role's one slot; every declared replica's admission; a hold to end; contradictory Pods to be sorted out by a person."""
+
+BOUNDED: frozenset[WaitKind] = frozenset({"exit", "release", "admission", "foreign", "unreadable"})
+"""Waits with a timeout of their own. The others end when one of these does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One thing that is not as it should be, and that only time or someone else changes."""
+
+    kind: WaitKind
+    role: str
+    ordinal: int | None
+    message: str
+    """What is known of it as a clause, in Kueue's own words where Kueue has said something."""
+    workload: str = ""
+    """The Workload to look at, when there is one."""
+
+    @property
+    def key(self) -> tuple[WaitKind, str, int | None]:
+        """What makes it the same wait in the next pass."""
+        return (self.kind, self.role, self.ordinal)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One pass: remember `slots` first, then take `actions` in order; meanwhile `waits` are waited for."""
+
+    actions: tuple[Action, ...]
+    slots: Slots
+    waits: tuple[Wait, ...]
+
+    @property
+    def converged(self) -> bool:
+        """True when every declared replica runs admitted and current and nothing else of the deployment reads."""
+        return not self.actions and not self.slots and not self.waits
+
+    @property
+    def risky(self) -> bool:
+        """True when an action is only right on what the server holds now, so that it must be decided on a live read."""
+        return any(isinstance(action, DeletePods | CreateReplica) for action in self.actions)
+
+
+def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """Deletions before creations, Services before the Pods that need them; otherwise as decided."""
+    rank = {DeletePods: 0, DeleteWorkload: 1, ReleaseFinalizer: 2, EnsureService: 3, CreateReplica: 4, PruneService: 5}
+    return tuple(sorted(actions, key=lambda action: rank[type(action)]))

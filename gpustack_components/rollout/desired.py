@@ -1,0 +1,85 @@
+"""What the planner needs to know of the wanted state: roles, counts, and one fingerprint per seat (rollout sheet 2)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from gpustack_components.api import names
+from gpustack_components.api.quantity import Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A dependency that withholds turnovers for now (sheet 4.8)."""
+
+    kind: Literal["cache", "weights"]
+    """`cache` withholds replacing outdated replicas; `weights` withholds creating as well."""
+    message: str
+    """What is missing, as a clause: `the KV cache pool team-a has no endpoint`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredRole:
+    """One role as it is wanted now."""
+
+    name: str
+    replicas: int
+    size: int
+    """Pods per replica, at least 1."""
+    queue: str
+    """The LocalQueue its Pods name: the InstanceType's entrance."""
+    hashes: tuple[tuple[str, ...], ...]
+    """The fingerprint of each seat: `hashes[ordinal][member]`."""
+    requests: Mapping[str, Quantity] = field(default_factory=dict[str, Quantity])
+    """What one Pod asks of its queue, by resource name; only a forecast reads it."""
+    grace: float = 30.0
+    """Termination grace period of its Pods in seconds."""
+
+    def seat(self, ordinal: int, member: int) -> str | None:
+        """The fingerprint a Pod on this seat should carry; None where the role has no such seat."""
+        if 0 <= ordinal < len(self.hashes) and 0 <= member < len(self.hashes[ordinal]):
+            return self.hashes[ordinal][member]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """The whole deployment as it is wanted now."""
+
+    namespace: str
+    name: str
+    roles: tuple[DesiredRole, ...]
+    """In the order the document lists them."""
+    floor: int = 0
+    """Oldest render version that may go on running (sheet 2.2)."""
+    holds: tuple[Hold, ...] = ()
+    """What withholds turnovers or creates for now."""
+
+    def role(self, name: str) -> DesiredRole | None:
+        """The role of that name, or None when the document does not declare it."""
+        return next((role for role in self.roles if role.name == name), None)
+
+    def group_name(self, role: str, ordinal: int) -> str:
+        """The name of a replica's Kueue group, and of its Workload."""
+        return names.group_name(self.namespace, self.name, role, ordinal)
+
+    def hold(self, kind: Literal["cache", "weights"]) -> Hold | None:
+        """The hold of that kind, or None."""
+        return next((hold for hold in self.holds if hold.kind == kind), None)
+
+    @classmethod
+    def of(cls, resolved: Any) -> Self:
+        """From a `bindings.resolve.ResolvedDeployment`."""
+        raise NotImplementedError
+
+
+def effective_floor(requested: str | None, minimum: int, current: int) -> int:
+    """The render version under which a Pod is replaced: the annotation's number, kept between the product's own bounds.
+
+    An absent or unreadable annotation gives `minimum` (sheet 2.2).
+    """
+    try:
+        asked = int(requested) if requested is not None else minimum
+    except ValueError:
+        asked = minimum
+    return max(minimum, min(asked, current))
