@@ -1,5 +1,5 @@
 """The documents of `worker.gpustack.ai/v1`: read, checked field by field, defaulted and written back.
 
-Doors call `api.load.load_text` for text, `api.decode.decode` for raw JSON and `api.encode.encode` for the way back; the document classes
-live one kind per module. Nothing here reads another object, a clock or a file (api-and-admission sheet, sections 1 to 3.1, 5, 6.1 and 9).
+Doors call `api.load.load_text` for text, `api.decode.decode` for raw JSON and `api.encode.encode` for the way back;
+the document classes live one kind per module. Nothing here reads another object, a clock or a file.
 """

@@ -1,6 +1,7 @@
 """Raw JSON to a document, or every reason why not at once (api sheet 1, 3.1 and 6.1).
 
-Decoding fills the API's schema defaults, refuses unknown fields by name, and answers in this package's own words. It never raises.
+Decoding fills the API's schema defaults, refuses unknown fields by name, and answers in this package's own words.
+It never raises.
 """
 
 import re
@@ -50,8 +51,9 @@ class Decoded:
 def decode(raw: Any, *, stored: bool = False) -> Decoded:
     """Read one document of any kind; dispatches on `apiVersion` and `kind`.
 
-    `stored` says that the object was read back from a cluster or a record: a field that an earlier build stored is dropped, and on the
-    objects a ModelDeployment refers to every unknown field is. Those objects are also read so when they carry a `resourceVersion`.
+    `stored` says that the object was read back from a cluster or a record: a field that an earlier build stored is
+    dropped, and on the objects a ModelDeployment refers to every unknown field is. Those objects are also read so when
+    they carry a `resourceVersion`.
     """
     value, problems = plain(encode(raw) if isinstance(raw, Document) else raw)
     if not isinstance(value, dict):

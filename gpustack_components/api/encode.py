@@ -9,9 +9,9 @@ from gpustack_components.api.quantity import Quantity
 
 
 def encode(document: Part) -> dict[str, Any]:
-    """The document, or a part of one, in camelCase without absent fields and empty lists; quantities keep their spelling.
+    """The document, or a part of one, in camelCase without absent fields and empty lists.
 
-    `decode(encode(d)).document == d` for every document.
+    Quantities keep their spelling. `decode(encode(d)).document == d` for every document.
     """
     out: dict[str, Any] = {}
     values = document.__dict__

@@ -1,4 +1,4 @@
-"""The ways out that a schema cannot tell: what to write instead of a field that is not there, and what a pattern asks for.
+"""The ways out a schema cannot tell: what to write instead of a field that is not there, and what a pattern asks for.
 
 Keys of `REQUIRED` and `UNKNOWN` are field paths without list positions, or the last two fields of one.
 """
@@ -59,8 +59,8 @@ REQUIRED = {
 """What to write for a required field that is missing."""
 
 PATTERNS = {
-    DNS_1123_LABEL: "write lower-case letters, digits and dashes, with a letter or digit at both ends",
-    DNS_1123_SUBDOMAIN: "write lower-case letters, digits, dashes and dots, with a letter or digit at both ends of each part",
+    DNS_1123_LABEL: "write lower-case letters, digits and dashes, and start and end with a letter or digit",
+    DNS_1123_SUBDOMAIN: "write lower-case letters, digits, dashes and dots, with a letter or digit beside every dot",
     r"^(/[^/]+)+$": "write an absolute path such as /models, without a trailing or double slash",
     r"^[^/].*$": "write a path inside the volume, without a leading slash",
     r"^([^/].*)?$": "write a path inside the volume, without a leading slash",
@@ -68,6 +68,6 @@ PATTERNS = {
     r"^sha256:[0-9a-f]{64}$": "write sha256: and 64 lower-case hexadecimal digits",
     r"@sha256:[0-9a-f]{64}$": "pin the image by digest: name@sha256:<64 hexadecimal digits>",
     r"^[^\s\x00-\x1f\x7f]+$": "write a branch, tag or commit without spaces",
-    r"^[^-/\s:][^/\s:]{0,95}(/[^-/\s:][^/\s:]{0,95})?$": "write owner/name or a bare name, each part at most 96 characters",
+    r"^[^-/\s:][^/\s:]{0,95}(/[^-/\s:][^/\s:]{0,95})?$": "write owner/name or a name, each at most 96 characters",
 }
 """What a pattern asks for, in words."""

@@ -1,4 +1,4 @@
-"""The chain from a namespace's grant to a KV store: KVCachePoolBinding, KVCachePool, KVCacheBackend (bindings sheet 3)."""
+"""From a namespace's grant to a KV store: KVCachePoolBinding, KVCachePool, KVCacheBackend (bindings sheet 3)."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -78,7 +78,7 @@ class KVCachePoolBinding(Document, frozen=True):
     spec: KVCachePoolBindingSpec
     """What is granted."""
     status: KVCachePoolBindingStatus | None = None
-    """What was observed. None, for a document without a status, means usable; an empty one does not (bindings sheet 0)."""
+    """What was observed. A document without a status (None) is usable, one with an empty status is not."""
 
 
 class PoolQuota(Part, frozen=True):

@@ -1,7 +1,6 @@
 """Text to raw documents: multi-document YAML or JSON, read as Kubernetes' own tools read it (api sheet 1).
 
-YAML goes from parser events straight to plain values, because that is where duplicate keys, aliases and positions can be seen. Scalars
-follow YAML 1.1 as Kubernetes' Go parser does: `yes` is true, `1e3` is a number, a date stays text.
+Scalars follow YAML 1.1 as Kubernetes' Go parser does: `yes` is true, `1e3` is a number, a date stays text.
 """
 
 import json
@@ -32,7 +31,7 @@ class RawDocument:
     """The document as JSON."""
 
 
-class UnreadableInput(Exception):
+class UnreadableInput(Exception):  # noqa: N818
     """Text that is no YAML or JSON, or no document; `str()` is one line with source, line and column."""
 
     def __init__(self, source: str, problem: str, line: int | None = None, column: int | None = None) -> None:
@@ -52,7 +51,10 @@ class UnreadableInput(Exception):
 
 
 def load_text(text: str, source: str) -> tuple[RawDocument, ...]:
-    """Every document in the text, in order; empty documents are skipped and `List` objects flattened. Raises `UnreadableInput`."""
+    """Every document in the text, in order; empty documents are skipped and `List` objects flattened.
+
+    Raises `UnreadableInput`, also when no document is left.
+    """
     if len(text) > LONGEST:
         raise UnreadableInput(
             source, f"the text has {len(text):,} characters and at most {LONGEST:,} are read; split it into files"

@@ -29,7 +29,7 @@ RouterName: TypeAlias = Literal["llm-d-router", "vllm-router", "sglang-gateway"]
 """Routers this product renders."""
 
 TransferProtocol: TypeAlias = Literal["Auto", "TCP", "RDMA", "EFA", "CANN", "ROCM"]
-"""Protocols of the direct leg between a prefill and a decode role. `MUSA` and `MACA` work inside one node only and are no values here."""
+"""Protocols of the direct leg between a prefill and a decode role; those that work inside one node only are none."""
 
 PortProtocol: TypeAlias = Literal["TCP", "UDP", "SCTP"]
 """Transport protocols of a port."""
@@ -46,7 +46,7 @@ class Model(Part, frozen=True):
     """The model served. The whole object is frozen after creation."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)]
-    """Name callers send, and what the engine's own hub client loads unless `artifactRef` or `command` says otherwise."""
+    """Name callers send, and what the engine's own hub client loads unless `artifactRef` or `command` decides."""
     artifact_ref: LocalRef | None = None
     """ModelArtifact in the same namespace that provides the weights; absent: the engine or a volume does."""
 
@@ -94,11 +94,11 @@ class Router(Part, frozen=True):
     request_timeout_seconds: PositiveInt | None = None
     """Seconds a request may take; absent: the router's own default."""
     disaggregation_threshold_tokens: Count | None = None
-    """Uncached prompt tokens from which llm-d-router splits a request; absent: its own default. Other routers take none."""
+    """Uncached prompt tokens from which llm-d-router splits a request; absent: its default. No other router has it."""
 
 
 class Resources(Part, frozen=True):
-    """What one Pod of a role asks for. CPU, memory and ephemeral storage follow from the InstanceType and cannot be written."""
+    """What one Pod of a role asks for. CPU, memory and storage follow from the InstanceType and cannot be written."""
 
     accelerator: Quantity | None = None
     """Whole cards per Pod; absent on an acceleratable type becomes 1. An explicit 0 stays."""

@@ -1,6 +1,7 @@
 """Any Python value to plain JSON that validation can trust, with problems noted where it is none.
 
-Pulumi sends whole numbers as floats, Kubernetes reads null as absent, and a hostile document may nest without end: all of that ends here.
+Pulumi sends whole numbers as floats, Kubernetes reads null as absent, and a hostile document may nest without end: all
+of that ends here.
 """
 
 import math
@@ -32,7 +33,10 @@ class Problem:
 
 
 def plain(raw: Any) -> tuple[Any, tuple[Problem, ...]]:
-    """A fresh copy of the value as plain JSON: whole floats as integers, null fields left out, and what is no JSON replaced by None."""
+    """A fresh copy as plain JSON, and the problems found.
+
+    Whole floats become integers, null fields are left out, and what is no JSON is replaced by None.
+    """
     reader = _Reader()
     return reader.read(raw), tuple(reader.problems)
 
@@ -77,12 +81,10 @@ class _Reader:
             return self.read(float(value))
         if isinstance(value, Mapping):
             return self.read_map(cast("Mapping[Any, Any]", value))
-        if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
             return self.read_list(cast("Sequence[Any]", value))
-        return self.note(
-            "schema-type",
-            f"found a Python {type(value).__name__}; write text, a number, true or false, a list or a map",
-        )
+        name = type(cast("object", value)).__name__
+        return self.note("schema-type", f"found a Python {name}; write text, a number, true or false, a list or a map")
 
     def read_map(self, value: Mapping[Any, Any]) -> dict[str, Any] | None:
         if not self.enter(len(value)):

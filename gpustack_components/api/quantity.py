@@ -1,7 +1,7 @@
 """Kubernetes quantities: `500m`, `64Gi`, `1e3`, parsed, compared, computed and printed as apimachinery does.
 
-A quantity is exact: it is held as a whole number of billionths, the finest step Kubernetes keeps. It remembers how it was spelled, so that
-a document is written back as it was read.
+A quantity is exact: it is held as a whole number of billionths, the finest step Kubernetes keeps. It remembers how it was
+spelled, so that a document is written back as it was read.
 """
 
 import re
@@ -39,8 +39,8 @@ _BINARY_SUFFIX = ("", *_BINARY)
 class Quantity:
     """An exact amount in Kubernetes' notation.
 
-    `Quantity("2")`, `Quantity(2)` and `Quantity("2000m")` are equal, hash alike and equal the integer 2. Raises `ValueError` with a sentence
-    when the text is no quantity.
+    `Quantity("2")`, `Quantity(2)` and `Quantity("2000m")` are equal, hash alike and equal the integer 2. Raises
+    `ValueError` with a sentence when the text is no quantity.
     """
 
     __slots__ = ("_format", "_nano", "_spelling")
@@ -101,7 +101,7 @@ class Quantity:
         return -(-self._nano // 10**6)
 
     def canonical(self) -> str:
-        """The form Kubernetes prints: the largest suffix that keeps the digits whole, at most three decimals' worth of them."""
+        """The form Kubernetes prints: whole digits with the largest suffix that allows them."""
         if self._nano == 0:
             return "0"
         if self._format == "binary" and self.is_whole and abs(self._nano) >= 1024 * _NANO:

@@ -1,4 +1,4 @@
-"""ModelDeploymentScaler: plans the replica counts of one ModelDeployment, in Active mode writes them (scaler sheet 1)."""
+"""ModelDeploymentScaler: plans, and in Active mode writes, the replica counts of a ModelDeployment (scaler sheet 1)."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What the API's schema says beyond one field: list entries that must differ, and blocks of which exactly one stands (api sheet 6.1).
+"""What the schema says beyond one field: entries that must differ, and blocks of which one stands (api sheet 6.1).
 
 Judged on raw JSON, so that these refusals appear beside those of single fields in the same answer.
 """
@@ -67,12 +67,11 @@ def _unique_ports(at: Location, entries: Any) -> Iterator[Refusal]:
         if type(number) is int and isinstance(protocol, str):
             pair = (number, protocol)
             if first.setdefault(pair, index) != index:
-                yield Refusal(
-                    "port-duplicate",
-                    path_of((*at, index)),
-                    f"port {number} with protocol {protocol} is already declared at {path_of((*at, first[pair]))}; remove one of the two",
-                    entry,
+                earlier = path_of((*at, first[pair]))
+                message = (
+                    f"port {number} with protocol {protocol} is already declared at {earlier}; keep one of the two"
                 )
+                yield Refusal("port-duplicate", path_of((*at, index)), message, entry)
 
 
 def _unique_env(at: Location, entries: Any) -> Iterator[Refusal]:

@@ -1,6 +1,7 @@
 """Validation errors in our words: the rule, the field path, what was found and the way out (api sheet 6.1).
 
-Bounds, allowed values and field names are read off the kind's own JSON schema, so a message never disagrees with the check behind it.
+Bounds, allowed values and field names are read off the kind's own JSON schema, so a message never disagrees with the
+check behind it.
 """
 
 import difflib
@@ -115,7 +116,8 @@ def _bounds(at: dict[str, Any], details: ErrorDetails, found: Any) -> str:
         return f"found {len(found)} characters, and {_range(least, most)} are allowed; shorten it"
     if kind in ("too_short", "too_long"):
         least, most = at.get("minItems", 0), at.get("maxItems")
-        return f"found {_count(details)} entries, and {_range(least, most)} are allowed; {'add one' if kind == 'too_short' else 'remove some'}"
+        advice = "add one" if kind == "too_short" else "remove some"
+        return f"found {_entries(len(found))}, and {_range(least, most)} are allowed; {advice}"
     if "minimum" in at or "maximum" in at:
         return f"found {shown(found)}; write a number that is {_range(at.get('minimum'), at.get('maximum'))}"
     limits = {
@@ -127,8 +129,8 @@ def _bounds(at: dict[str, Any], details: ErrorDetails, found: Any) -> str:
     return f"found {shown(found)}; write an amount {limits[kind]} {next(iter(context.values()))}"
 
 
-def _count(details: ErrorDetails) -> int:
-    return int(details.get("ctx", {}).get("actual_length") or 0)
+def _entries(count: int) -> str:
+    return {0: "no entry", 1: "1 entry"}.get(count, f"{count} entries")
 
 
 def _range(least: int | None, most: int | None) -> str:
@@ -157,7 +159,7 @@ def _reads_as(text: str, wanted: str) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A value found, for a sentence: text and numbers as JSON and at most 60 characters long, anything else by what it is."""
+    """A value found, for a sentence: text and numbers as JSON, cut at 60 characters, anything else by what it is."""
     if isinstance(value, dict):
         return "a map" if value else "an empty map"
     if isinstance(value, list | tuple):
@@ -187,12 +189,13 @@ class _Schema:
         for step in location:
             here = self._flat(here)
             if isinstance(step, int):
-                here = here.get("items", {})
+                inner = here.get("items")
             else:
-                here = here.get("properties", {}).get(step) or here.get("additionalProperties") or {}
-            if not isinstance(here, dict):
+                inner = here.get("properties", {}).get(step) or here.get("additionalProperties")
+            if not isinstance(inner, dict):
                 return {}
-        return self._flat(cast("dict[str, Any]", here))
+            here = cast("dict[str, Any]", inner)
+        return self._flat(here)
 
     def _flat(self, here: dict[str, Any]) -> dict[str, Any]:
         for branch in self._branches(here):

@@ -1,11 +1,11 @@
 """YAML 1.1 as Kubernetes reads it, from libyaml's events to plain values.
 
-PyYAML's own constructors accept duplicate keys, expand aliases without end, turn dates into objects and know no `1e3`; these events do not.
+PyYAML's own constructors accept duplicate keys, expand aliases without end, turn dates into objects and know no `1e3`.
 """
 
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import yaml
 from yaml.events import (
@@ -21,9 +21,7 @@ from yaml.events import (
 
 from gpustack_components.api.load import UnreadableInput
 from gpustack_components.api.paths import printable
-
-DEEPEST = 100
-"""Most levels of maps and lists."""
+from gpustack_components.api.plain import DEEPEST
 
 MOST_ALIASED = 100_000
 """Most values that aliases may repeat, in one document."""
@@ -64,7 +62,7 @@ def yaml_values(text: str, source: str) -> Iterator[tuple[int, Any]]:
 
 
 def _advice(text: str, line: int | None) -> str:
-    if line is not None and "\t" in text.split("\n", line)[line - 1]:
+    if line is not None and any("\t" in found for found in text.split("\n", line)[line - 1 : line]):
         return "; the line holds a tab, indent with spaces"
     return ""
 
@@ -82,7 +80,7 @@ class _Document:
 
     def read(self) -> tuple[int, Any]:
         event = next(self.events)
-        return event.start_mark.line + 1, self.value(event, 0)
+        return _line(event), self.value(event, 0)
 
     def value(self, event: Event, depth: int) -> Any:
         self.count += 1
@@ -94,7 +92,7 @@ class _Document:
         if type(event) is AliasEvent:
             return self.alias(event)
         if depth >= DEEPEST:
-            self.refuse(event, f"the document is nested deeper than {DEEPEST} levels; flatten it")
+            raise self.problem(event, f"the document is nested deeper than {DEEPEST} levels; flatten it")
         container = cast("MappingStartEvent | SequenceStartEvent", event)
         before, anchor = self.count, container.anchor
         if anchor is not None:
@@ -127,42 +125,42 @@ class _Document:
                 continue
             key = self.key(event)
             if key in out:
-                self.refuse(event, f'the key "{printable(key, 80)}" stands twice in one map; keep one')
+                raise self.problem(event, f'the key "{printable(key, 80)}" stands twice in one map; keep one')
             out[key] = self.value(next(self.events), depth + 1)
         for event, value in merged:
             for source in cast("list[Any]", value) if isinstance(value, list) else [value]:
                 if not isinstance(source, dict):
-                    self.refuse(event, "a merge key (<<) takes a map or a list of maps")
+                    raise self.problem(event, "a merge key (<<) takes a map or a list of maps")
                 for key, inner in cast("dict[str, Any]", source).items():
                     out.setdefault(key, inner)
         return out
 
     def key(self, event: Event) -> str:
         if type(event) is AliasEvent:
-            value, written = self.alias(event), event.anchor
+            value, written = self.alias(event), f"*{event.anchor}"
         elif type(event) is ScalarEvent:
             value, written = self.scalar(event), event.value
             if event.anchor is not None:
                 self.anchors[event.anchor] = (value, 1)
         else:
-            self.refuse(event, "a list or map cannot be a key; write text")
+            raise self.problem(event, "a list or map cannot be a key; write text")
         if isinstance(value, str):
             return value
         if type(value) is int and str(value) == written:
             return written
-        self.refuse(event, f"the key {written or 'null'} reads as {_read_as(value)} in YAML; write it in quotes")
+        raise self.problem(event, f"the key {written or 'null'} reads as {_read_as(value)} in YAML; write it in quotes")
 
     def alias(self, event: AliasEvent) -> Any:
         name = cast("str", event.anchor)
         if name in self.open:
-            self.refuse(event, f"the alias *{name} stands inside its own anchor; write the value out")
+            raise self.problem(event, f"the alias *{name} stands inside its own anchor; write the value out")
         if name not in self.anchors:
-            self.refuse(event, f"the alias *{name} has no anchor before it; add &{name} or write the value out")
+            raise self.problem(event, f"the alias *{name} has no anchor before it; add &{name} or write the value out")
         value, held = self.anchors[name]
         self.aliased += held
         self.count += held
         if self.aliased > MOST_ALIASED:
-            self.refuse(event, f"aliases repeat more than {MOST_ALIASED:,} values; write them out")
+            raise self.problem(event, f"aliases repeat more than {MOST_ALIASED:,} values; write them out")
         return value
 
     def scalar(self, event: ScalarEvent) -> Any:
@@ -182,18 +180,23 @@ class _Document:
         if kind in _KINDS and type(value) is _KINDS[kind]:
             return value
         shown = f"!!{kind}" if kind else tag
-        self.refuse(
+        raise self.problem(
             event, f'the tag {printable(shown, 60)} cannot be read from "{printable(text, 40)}"; remove the tag'
         )
 
     def check_tag(self, event: Event, kind: str) -> None:
         tag = cast("MappingStartEvent", event).tag
         if tag not in (None, "!", _TAG + kind):
-            self.refuse(event, f"the tag {printable(tag.replace(_TAG, '!!'), 60)} has no meaning here; remove it")
+            raise self.problem(
+                event, f"the tag {printable(tag.replace(_TAG, '!!'), 60)} has no meaning here; remove it"
+            )
 
-    def refuse(self, event: Event, problem: str) -> NoReturn:
-        mark = event.start_mark
-        raise UnreadableInput(self.source, problem, mark.line + 1, mark.column + 1)
+    def problem(self, event: Event, problem: str) -> UnreadableInput:
+        return UnreadableInput(self.source, problem, _line(event), cast("Any", event.start_mark).column + 1)
+
+
+def _line(event: Event) -> int:
+    return cast("Any", event.start_mark).line + 1
 
 
 _KINDS = {"bool": bool, "int": int, "float": float, "null": type(None)}
