@@ -1,4 +1,5 @@
-"""From ModelArtifact to what a Pod is given: model argument, delivery, revision, cache size, key prefix (bindings sheet 5)."""
+"""From ModelArtifact to what a Pod is given: model argument, delivery, revision, cache size, key prefix (bindings
+sheet 5)."""
 
 import hashlib
 from dataclasses import dataclass
@@ -53,7 +54,8 @@ class Artifact:
     cache_bytes: int = 0
     """Size of the download volume under Engine delivery, in bytes."""
     prefix: str = ""
-    """Identity of the weights in KV keys, `m-` and 32 hex digits; empty when neither digest nor UID is known (bindings sheet 5.7)."""
+    """Identity of the weights in KV keys, `m-` and 32 hex digits; empty when neither digest nor UID is known
+    (bindings sheet 5.7)."""
 
     @property
     def model(self) -> str:
@@ -82,8 +84,8 @@ def deliver(deployment: "ModelDeployment", bindings: "Bindings", settings: Setti
     if artifact is None:
         return Hold(
             "ArtifactNotFound",
-            f"ModelArtifact {reference.name} is not known in namespace {deployment.metadata.namespace}; create it, or declare "
-            "it beside the deployment",
+            f"ModelArtifact {reference.name} is not known in namespace {deployment.metadata.namespace}; "
+            "create it, or declare it beside the deployment",
         )
     resolved = any(c.type == "Resolved" and c.status == "True" for c in _conditions(artifact))
     if not resolved:
@@ -117,12 +119,14 @@ def _delivered(artifact: "ModelArtifact", settings: Settings) -> Artifact | Hold
         if artifact.spec.allow_patterns or artifact.spec.ignore_patterns:
             return Hold(
                 "FilterNeedsNodeDelivery",
-                f"ModelArtifact {name} filters files, which only Node delivery can do; set model-artifact-delivery-mode to Node",
+                f"ModelArtifact {name} filters files, which only Node delivery can do; "
+                "set model-artifact-delivery-mode to Node",
             )
         if artifact.spec.expected_digest:
             return Hold(
                 "AnchorNeedsNodeDelivery",
-                f"ModelArtifact {name} pins a digest, which only Node delivery can check; set model-artifact-delivery-mode to Node",
+                f"ModelArtifact {name} pins a digest, which only Node delivery can check; "
+                "set model-artifact-delivery-mode to Node",
             )
     return Artifact(
         name,

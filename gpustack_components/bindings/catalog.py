@@ -1,4 +1,5 @@
-"""The binding objects by kind and name: what was declared in the program or read live, in one place (bindings sheet 0)."""
+"""The binding objects by kind and name: what was declared in the program or read live, in one place (bindings sheet
+0)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,10 +8,15 @@ from typing import Any
 
 from gpustack_components.api.instance_type import InstanceType
 from gpustack_components.api.kv_cache import KVCacheBackend, KVCachePool, KVCachePoolBinding
+from gpustack_components.api.metadata import ObjectMeta
 from gpustack_components.api.model_artifact import ModelArtifact
 
 DEFAULT_NAMESPACE = "default"
 """Namespace of a document that names none, as Kubernetes clients read it."""
+
+
+def _key(metadata: ObjectMeta) -> tuple[str, str]:
+    return metadata.namespace or DEFAULT_NAMESPACE, metadata.name
 
 
 def _empty() -> Mapping[Any, Any]:
@@ -32,37 +38,45 @@ class Bindings:
     artifacts: Mapping[tuple[str, str], ModelArtifact] = field(default_factory=_empty)
     """ModelArtifacts by namespace and name."""
     complete: bool = False
-    """True when these are all the objects there are, so that one missing here does not exist: a program that declares every
-    binding, or a full list from a cluster. False: a missing object may exist elsewhere and cannot be judged."""
+    """True when these are all the objects there are, so that one missing here does not exist: a program that
+    declares every binding, or a full list from a cluster. False: a missing object may exist elsewhere and cannot be
+    judged."""
     conflicts: tuple[str, ...] = ()
-    """Objects given twice with different content, as `InstanceType h20-8x`; the first one counts. Doors refuse these."""
+    """Objects given twice with different content, as `InstanceType h20-8x`; the first one counts. Doors refuse
+    these."""
 
     @classmethod
     def of(cls, documents: Iterable[object], *, complete: bool = False) -> "Bindings":
-        """Sort documents by kind and name. Documents of other kinds (a ModelDeployment among them) are passed over."""
-        kinds: dict[type, dict[Any, Any]] = {
-            InstanceType: {},
-            KVCachePoolBinding: {},
-            KVCachePool: {},
-            KVCacheBackend: {},
-            ModelArtifact: {},
-        }
+        """Sort documents by kind and name. Documents of other kinds (a ModelDeployment among them) are passed
+        over."""
+        bindings: dict[tuple[str, str], KVCachePoolBinding] = {}
+        artifacts: dict[tuple[str, str], ModelArtifact] = {}
+        types: dict[str, InstanceType] = {}
+        pools: dict[str, KVCachePool] = {}
+        backends: dict[str, KVCacheBackend] = {}
         conflicts: list[str] = []
         for document in documents:
-            found = kinds.get(type(document))
-            if found is None:
-                continue
-            meta: Any = document.metadata  # type: ignore[attr-defined]
-            namespaced = isinstance(document, KVCachePoolBinding | ModelArtifact)
-            key = (meta.namespace or DEFAULT_NAMESPACE, meta.name) if namespaced else meta.name
-            if found.setdefault(key, document) != document:
-                conflicts.append(f"{type(document).__name__} {'/'.join(key) if namespaced else key}")
+            match document:
+                case InstanceType():
+                    kept: object = types.setdefault(document.metadata.name, document)
+                case KVCachePool():
+                    kept = pools.setdefault(document.metadata.name, document)
+                case KVCacheBackend():
+                    kept = backends.setdefault(document.metadata.name, document)
+                case KVCachePoolBinding():
+                    kept = bindings.setdefault(_key(document.metadata), document)
+                case ModelArtifact():
+                    kept = artifacts.setdefault(_key(document.metadata), document)
+                case _:
+                    continue
+            if kept != document:
+                conflicts.append(f"{document.kind} {document.metadata.name}")
         return cls(
-            instance_types=MappingProxyType(kinds[InstanceType]),
-            pool_bindings=MappingProxyType(kinds[KVCachePoolBinding]),
-            pools=MappingProxyType(kinds[KVCachePool]),
-            backends=MappingProxyType(kinds[KVCacheBackend]),
-            artifacts=MappingProxyType(kinds[ModelArtifact]),
+            instance_types=MappingProxyType(types),
+            pool_bindings=MappingProxyType(bindings),
+            pools=MappingProxyType(pools),
+            backends=MappingProxyType(backends),
+            artifacts=MappingProxyType(artifacts),
             complete=complete,
             conflicts=tuple(conflicts),
         )

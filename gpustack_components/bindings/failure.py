@@ -20,7 +20,8 @@ class RenderFailure:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why no Pod may be created yet although nothing is wrong: running Pods stay, rollouts wait (bindings sheet 5.6)."""
+    """Why no Pod may be created yet although nothing is wrong: running Pods stay, rollouts wait (bindings sheet
+    5.6)."""
 
     reason: str
     """Reason of the condition `WeightsReady`, e.g. `ArtifactNotResolved`."""

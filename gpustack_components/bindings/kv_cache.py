@@ -1,4 +1,5 @@
-"""From KVCachePoolBinding over pool to backend: what a store client is told, or why there is no store (bindings sheet 3)."""
+"""From KVCachePoolBinding over pool to backend: what a store client is told, or why there is no store (bindings
+sheet 3)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -48,14 +49,15 @@ class Connection:
     store: Store | None
     """What to render, or None: then no connector at all."""
     reason: str
-    """Reason of the condition `DomainRegistered`: `NotApplicable`, `BindingNotFound`, `BindingDeleting`, `BindingNotReady`,
-    `PoolNotFound`, `EndpointNotPublished`, `BackendNotFound` or `Registered`."""
+    """Reason of the condition `DomainRegistered`: `NotApplicable`, `BindingNotFound`, `BindingDeleting`,
+    `BindingNotReady`, `PoolNotFound`, `EndpointNotPublished`, `BackendNotFound` or `Registered`."""
     message: str = ""
     """One sentence on what is missing; empty when nothing is."""
 
 
 def connect(deployment: "ModelDeployment", bindings: "Bindings") -> Connection:
-    """Follow the deployment's Binding to its store. A missing link gives no store, never a partial one and never a failure."""
+    """Follow the deployment's Binding to its store. A missing link gives no store, never a partial one and never a
+    failure."""
     cache = deployment.spec.kv_cache
     if cache is None:
         return Connection(None, "NotApplicable")
@@ -88,7 +90,7 @@ def connect(deployment: "ModelDeployment", bindings: "Bindings") -> Connection:
     domain = binding.spec.domain
     registered = Domain(domain.name, domain.block_size, domain.dtype)
     managed = backend.spec.connection.managed if backend.spec.connection else None
-    single = managed is not None and managed.leader is not None and managed.leader.multi_tenancy is False
+    single = managed is not None and not managed.leader.multi_tenancy
     conditions = pool.status.conditions if pool.status else None
     ledgerless = _condition(conditions, "QuotaLedgerAvailable") == ("False", "MultiTenancyDisabled")
     tenant = "" if single or ledgerless else registered.name

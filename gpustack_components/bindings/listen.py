@@ -83,7 +83,8 @@ class Listening:
 
 
 def role_tokens(role: "Role") -> tuple[str, ...]:
-    """The arguments the role's engine is started with as far as its author wrote them: `command` alone when it takes over."""
+    """The arguments the role's engine is started with as far as its author wrote them: `command` alone when it
+    takes over."""
     return tuple(role.command or ()) if takes_over(role) else tuple(role.extra_args or ())
 
 
@@ -153,8 +154,8 @@ def _behind_proxy(role: str, external: tuple[Port, ...], own: int | None, *, unr
         if own in numbers:
             return RenderFailure(
                 role,
-                f"--port {own} is also a port of the routing proxy or the Service; give the engine another port, or leave "
-                "--port out",
+                f"--port {own} is also a port of the routing proxy or the Service; "
+                "give the engine another port, or leave --port out",
             )
         return own
     number = PROXIED_PORT
@@ -174,7 +175,7 @@ def _with_connectors(
         elif clash.name != connector.name:
             return RenderFailure(
                 role,
-                f"port {connector.number} is {clash.name} of the role and {connector.name} of its transfer connector; declare "
-                "another port",
+                f"port {connector.number} is {clash.name} of the role and {connector.name} of its transfer connector; "
+                "declare another port",
             )
     return tuple(ports)

@@ -1,4 +1,5 @@
-"""Accelerator request and derived host resources of one Pod's `main` container (bindings sheet 2, rendering sheet 12)."""
+"""Accelerator request and derived host resources of one Pod's `main` container (bindings sheet 2, rendering sheet
+12)."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -71,7 +72,8 @@ def card_count(resources: "Resources | None") -> Quantity:
 
 
 def overcommitted(resources: PodResources, *, accelerated: bool) -> tuple[Quantity, Quantity, Quantity]:
-    """Cpu, memory and ephemeral-storage requests under `instance-general-resources-overcommit` (bindings sheet 2.4)."""
+    """Cpu, memory and ephemeral-storage requests under `instance-general-resources-overcommit` (bindings sheet
+    2.4)."""
     per_core = _PER_CORE_ACCELERATED if accelerated else _PER_CORE_GENERAL
     cpu = min(per_core * resources.cpu.ceil(), resources.cpu)
     return cpu, _per_gib(resources.memory), _per_gib(resources.ephemeral)
@@ -141,7 +143,8 @@ def _partition(
     if not maker.partition_kind:
         return RenderFailure(
             role.name,
-            f"cards of {maker.name} have no partitions; ask for a slice or whole cards, or set accelerator-partition-kinds",
+            f"cards of {maker.name} have no partitions; "
+            "ask for a slice or whole cards, or set accelerator-partition-kinds",
         )
     detail = instance_type.status.detail if instance_type.status else None
     card = _read(detail.memory if detail else None)
@@ -181,7 +184,8 @@ def _unknown_maker(role: str, instance_type: "InstanceType") -> RenderFailure:
     if not found:
         return RenderFailure(
             role,
-            f"InstanceType {name} shows no manufacturer yet (status.detail.manufacturer), so its cards cannot be asked for",
+            f"InstanceType {name} shows no manufacturer yet (status.detail.manufacturer), "
+            "so its cards cannot be asked for",
             retryable=True,
         )
     return RenderFailure(

@@ -11,13 +11,14 @@ from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 DeliveryMode = Literal["Engine", "Node"]
-"""How a hub artifact reaches the engine: downloaded by the engine, or mounted by the node plugin (bindings sheet 5.2)."""
+"""How a hub artifact reaches the engine: downloaded by the engine, or mounted by the node plugin (bindings sheet
+5.2)."""
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 
 
-class InvalidSettings(ValueError):
+class SettingsError(ValueError):
     """Settings that cannot be read; `problems` holds one sentence per entry at fault."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
@@ -28,7 +29,8 @@ class InvalidSettings(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings with their defaults. In a file, a name is spelled with dashes: `model-artifact-delivery-mode` (bindings sheet 7)."""
+    """Settings with their defaults. In a file, a name is spelled with dashes: `model-artifact-delivery-mode`
+    (bindings sheet 7)."""
 
     model_deployment_kv_cache_dtype_owned: bool = True
     """Render `--kv-cache-dtype` from the Binding and refuse it in `extraArgs` (bindings sheet 3.6)."""
@@ -53,8 +55,8 @@ class Settings:
     model_artifact_no_proxy: str = ""
     """`NO_PROXY` under Engine delivery."""
     model_artifact_sglang_cache_prefix: bool = False
-    """Ours (bindings sheet 5.7): name the artifact in SGLang's store keys through `--hicache-storage-backend-extra-config`.
-    Off, two artifacts under one Binding share SGLang blocks."""
+    """Ours (bindings sheet 5.7): name the artifact in SGLang's store keys through
+    `--hicache-storage-backend-extra-config`. Off, two artifacts under one Binding share SGLang blocks."""
     instance_general_resources_overcommit: bool = True
     """Request less cpu, memory and ephemeral storage than the limit (bindings sheet 2.4)."""
     instance_privileged_allowed: bool = False
@@ -72,7 +74,8 @@ class Settings:
     workload_fit_affinity: bool = True
     """Workload pin only."""
     accelerator_resource_names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Ours: extended resource per manufacturer where it is not the default, e.g. `{nvidia: example.com/gpu}` (bindings sheet 1.3)."""
+    """Ours: extended resource per manufacturer where it is not the default, e.g. `{nvidia: example.com/gpu}`
+    (bindings sheet 1.3)."""
     accelerator_runtime_names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Ours: RuntimeClass name per manufacturer where it is not the default; empty text: none."""
     accelerator_partition_kinds: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -80,9 +83,10 @@ class Settings:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> "Settings":
-        """Settings from names spelled with dashes (or underscores) and values as a `Setting` object or YAML holds them.
+        """Settings from names spelled with dashes (or underscores) and values as a `Setting` object or YAML holds
+        them.
 
-        Raises `InvalidSettings` with every fault: unknown names and values that cannot be read.
+        Raises `SettingsError` with every fault: unknown names and values that cannot be read.
         """
         known = {f.name: f for f in fields(cls)}
         read: dict[str, Any] = {}
@@ -97,7 +101,7 @@ class Settings:
             except ValueError as fault:
                 problems.append(f"{_dashed(key)}: {fault}")
         if problems:
-            raise InvalidSettings(tuple(problems))
+            raise SettingsError(tuple(problems))
         return cls(**read)
 
 

@@ -39,14 +39,16 @@ def is_pair(spec: "ModelDeploymentSpec") -> bool:
 
 
 def has_leg(spec: "ModelDeploymentSpec", role: "Role", manufacturer: str) -> bool:
-    """Whether the role hands blocks over directly: a router in front of a pair, and on Ascend that router is the picker."""
+    """Whether the role hands blocks over directly: a router in front of a pair, and on Ascend that router is the
+    picker."""
     if spec.router is None or not is_pair(spec) or kind(role) not in ("Prefill", "Decode"):
         return False
     return manufacturer != ASCEND or spec.router.name == PICKER
 
 
 def is_split(spec: "ModelDeploymentSpec", role: "Role") -> bool:
-    """Whether the role is half of an SGLang pair; a router is not required, and what is rendered also needs a connector."""
+    """Whether the role is half of an SGLang pair; a router is not required, and what is rendered also needs a
+    connector."""
     return spec.engine.name == "SGLang" and is_pair(spec) and kind(role) in ("Prefill", "Decode")
 
 
@@ -56,7 +58,8 @@ def has_proxy(spec: "ModelDeploymentSpec", role: "Role") -> bool:
 
 
 def publishes(spec: "ModelDeploymentSpec", role: "Role", manufacturer: str) -> bool:
-    """Whether the role publishes KV events: a managed, non-Ascend vLLM role behind the picker that is no decoder or encoder."""
+    """Whether the role publishes KV events: a managed, non-Ascend vLLM role behind the picker that is no decoder or
+    encoder."""
     return (
         spec.router is not None
         and spec.router.name == PICKER

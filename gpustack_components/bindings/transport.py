@@ -1,4 +1,5 @@
-"""Transport protocols: Mooncake's spelling, a backend's offers, which offer an engine takes, the interface key (bindings sheet 4)."""
+"""Transport protocols: Mooncake's spelling, a backend's offers, which offer an engine takes, the interface key
+(bindings sheet 4)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,27 +69,27 @@ class InterfaceVerdict:
 def interface_key(store_offers: Sequence[str], direct: str, count: int) -> InterfaceVerdict:
     """The resource key of `count` fabric interfaces, or why there is no path for them.
 
-    `store_offers` are the bound backend's offers (empty without a cache or on a take-over role), `direct` the protocol of the
-    role's direct leg (empty without one).
+    `store_offers` are the bound backend's offers (empty without a cache or on a take-over role), `direct` the
+    protocol of the role's direct leg (empty without one).
     """
-    distinct = tuple(dict.fromkeys(store_offers))
+    distinct = list(dict.fromkeys(store_offers))
     if len(distinct) > 1:
         return InterfaceVerdict(
-            problem=f"the cache backend's groups offer different protocols ({', '.join(store_offers)}), so no one interface "
-            "serves them; give every group one protocol, or bind another pool"
+            problem=f"the cache backend's groups offer different protocols ({', '.join(store_offers)}), "
+            "so no one interface serves them; give every group one protocol, or bind another pool"
         )
     fabrics = tuple(dict.fromkeys(p for p in (*distinct, direct) if p in ("rdma", "efa")))
     if len(fabrics) > 1:
         return InterfaceVerdict(
-            problem=f"the store uses {distinct[0]} and the direct transfer {direct}, and one interface request cannot serve "
-            "both; use the same protocol on both sides"
+            problem=f"the store uses {distinct[0]} and the direct transfer {direct}, "
+            "and one interface request cannot serve both; use the same protocol on both sides"
         )
     if not fabrics:
         used = ", ".join(dict.fromkeys(p for p in (*distinct, direct) if p))
         found = f"the transfers of this role use {used}" if used else "this role has no managed transfer"
         return InterfaceVerdict(
-            problem=f"{found}, which cannot use a fabric interface; move the cache backend or spec.kvTransfer.protocol to RDMA "
-            "or EFA, or drop the interface request"
+            problem=f"{found}, which cannot use a fabric interface; "
+            "move the cache backend or spec.kvTransfer.protocol to RDMA or EFA, or drop the interface request"
         )
     if fabrics[0] == "efa":
         return InterfaceVerdict(key=EFA_KEY)

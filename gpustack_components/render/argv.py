@@ -94,7 +94,8 @@ def _dtype(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterator[Segment
 
 
 def forces_tcp(role: ResolvedRole) -> bool:
-    """Whether the transfer engine is pinned to TCP: the leg uses it and no store beside it uses another transport (3.2)."""
+    """Whether the transfer engine is pinned to TCP: the leg uses it and no store beside it uses another transport
+    (3.2)."""
     return role.direct_protocol == "tcp" and role.store_protocol in ("", "tcp")
 
 
@@ -116,7 +117,8 @@ def _states(own: tuple[str, ...], flag: str) -> bool:
 
 
 def _fill(engine: str, role: ResolvedRole, own: tuple[str, ...]) -> Iterator[Segment]:
-    """Host and port, each only where no token before names it: after `extraArgs`, against the letter of the seed (3.1)."""
+    """Host and port, each only where no token before names it: after `extraArgs`, against the letter of the seed
+    (3.1)."""
     if not names_flag(engine, own, HOST):
         yield Segment((HOST, _ANY_ADDRESS), Origin("listen fill (3.1)"))
     if not names_flag(engine, own, PORT):

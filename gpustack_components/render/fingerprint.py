@@ -1,7 +1,8 @@
-"""`pod-spec-hash`: SHA-256 over what was declared and what was resolved, never over what is synthesized (rollout sheet 2.1).
+"""`pod-spec-hash`: SHA-256 over what was declared and what was resolved, never over what is synthesized (rollout
+sheet 2.1).
 
-Values are normalised before they are hashed, and a field at its default is left out. So a new field with a default moves no hash, and
-neither does another spelling of the same quantity.
+Values are normalised before they are hashed, and a field at its default is left out. So a new field with a default
+moves no hash, and neither does another spelling of the same quantity.
 """
 
 import hashlib
@@ -63,7 +64,8 @@ def declared(resolved: ResolvedDeployment, role: ResolvedRole) -> dict[str, Any]
 
 
 def _router(router: Router | None) -> str | None:
-    """Presence and name alone: an edit of copies, image, arguments or thresholds rolls the router and no engine (decisions.md)."""
+    """Presence and name alone: an edit of copies, image, arguments or thresholds rolls the router and no engine
+    (decisions.md)."""
     return router.name if router else None
 
 

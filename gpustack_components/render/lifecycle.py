@@ -89,8 +89,8 @@ def grace_seconds(role: ResolvedRole) -> int | None:
 
 
 def drain_program(resolved: ResolvedDeployment, role: ResolvedRole, grace: int) -> str:
-    """The Python program that keeps a stopping engine alive until it is idle: settle 5 s, then wait for two idle readings, and return
-    3 s before the grace period ends at the latest. Always exits 0."""
+    """The Python program that keeps a stopping engine alive until it is idle: settle 5 s, then wait for two idle
+    readings, and return 3 s before the grace period ends at the latest. Always exits 0."""
     url = f"{role.listening.scheme.lower()}://127.0.0.1:{role.listening.engine}/metrics"
     return _DRAIN.format(settle=_SETTLE, gauges=_GAUGES[resolved.engine], url=url, until=grace - _MARGIN)
 

@@ -18,8 +18,8 @@ def local_queues(resolved: ResolvedDeployment) -> tuple[Json, ...]:
 def render_all(resolved: ResolvedDeployment) -> Iterator[Json]:
     """LocalQueues, front Services, then per role and replica its headless Service and its Pods.
 
-    Lazy, so that thousands of Pods need not be held at once. While `resolved.holds` is not empty, Pods and headless Services are left
-    out. Manifests share structure and must not be changed in place.
+    Lazy, so that thousands of Pods need not be held at once. While `resolved.holds` is not empty, Pods and headless
+    Services are left out. Manifests share structure and must not be changed in place.
     """
     yield from local_queues(resolved)
     yield from front_services(resolved)

@@ -1,4 +1,5 @@
-"""Why something stands in a Pod: the rule that put it there and the input it came from. `render --explain` reads these."""
+"""Why something stands in a Pod: the rule that put it there and the input it came from. `render --explain` reads
+these."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,8 @@ class Origin:
     rule: str
     """What decides it, in a few words, with the section of the rendering sheet."""
     field: str = ""
-    """The input it comes from: a path in the ModelDeployment, or `<Kind>.<path>` of a binding, or `setting <name>`; empty for a constant."""
+    """The input it comes from: a path in the ModelDeployment, or `<Kind>.<path>` of a binding, or `setting <name>`;
+    empty for a constant."""
 
 
 @dataclass(frozen=True, slots=True)

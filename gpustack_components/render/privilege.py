@@ -13,7 +13,8 @@ _ENGRAM_HOST_TABLE = "SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE"
 
 
 def main_security(resolved: ResolvedDeployment, role: ResolvedRole) -> dict[str, Any] | None:
-    """`main`'s security context: privileged where declared, memory-locking capabilities for Engram host memory, else none."""
+    """`main`'s security context: privileged where declared, memory-locking capabilities for Engram host memory,
+    else none."""
     if role.declared.privileged:
         return {"privileged": True}
     if pins_host_memory(resolved.engine, role):
@@ -22,7 +23,8 @@ def main_security(resolved: ResolvedDeployment, role: ResolvedRole) -> dict[str,
 
 
 def pod_security(resolved: ResolvedDeployment, role: ResolvedRole) -> dict[str, Any] | None:
-    """The Pod's security context: reuse of TIME_WAIT sockets on an SGLang prefiller, where the setting asks for it."""
+    """The Pod's security context: reuse of TIME_WAIT sockets on an SGLang prefiller, where the setting asks for
+    it."""
     reuses = (
         resolved.settings.model_deployment_tcp_tw_reuse
         and role.family == "sglang"

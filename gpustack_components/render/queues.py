@@ -1,7 +1,8 @@
-"""Kueue objects behind an InstanceType, for clusters without the operator: LocalQueue, ResourceFlavor, ClusterQueue.
+"""Kueue objects behind an InstanceType, for clusters without the operator: LocalQueue, ResourceFlavor,
+ClusterQueue.
 
-Kueue admits a Pod only when its queue covers every resource the Pod requests, so the ClusterQueue covers all that `template.resources` can
-render for the type (bindings sheets 1.4 to 1.6, kueue-facts 1 and 8).
+Kueue admits a Pod only when its queue covers every resource the Pod requests, so the ClusterQueue covers all that
+`template.resources` can render for the type (bindings sheets 1.4 to 1.6, kueue-facts 1 and 8).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,9 +52,10 @@ def instance_type_objects(
 ) -> tuple[Json, Json]:
     """ResourceFlavor and ClusterQueue of the type's name, sized for `nodes` equal nodes that `node_labels` select.
 
-    `cards_per_node` counts cards, or CPU units on a type without accelerators. `slices` also covers logical slices; partitions are
-    covered as far as the type lists profiles; `interfaces` gives the quota of each fabric interface key. `topology_name` names the
-    Topology that required levels are looked up in. Cards and the slices cut from them are separate quotas: give a type one use.
+    `cards_per_node` counts cards, or CPU units on a type without accelerators. `slices` also covers logical slices;
+    partitions are covered as far as the type lists profiles; `interfaces` gives the quota of each fabric interface
+    key. `topology_name` names the Topology that required levels are looked up in. Cards and the slices cut from
+    them are separate quotas: give a type one use.
 
     Raises `ValueError` with a sentence when the type cannot be queued for so.
     """
@@ -104,7 +106,8 @@ def _quotas(
     slices: bool,
     interfaces: Mapping[str, int],
 ) -> Iterator[tuple[str, str]]:
-    """Resource and nominal quota. Cpu and memory are the nodes' whole units: Kueue counts requests, which never exceed them."""
+    """Resource and nominal quota. Cpu and memory are the nodes' whole units: Kueue counts requests, which never
+    exceed them."""
     name, spec = instance_type.metadata.name, instance_type.spec
     cards = nodes * cards_per_node
     yield CPU, (_quantity(name, "unitResources.cpu", spec.unit_resources.cpu) * cards).canonical()

@@ -1,4 +1,5 @@
-"""Services of a deployment: the deployment-wide one, one per role, a headless one per replica of several Pods (router sheet 13)."""
+"""Services of a deployment: the deployment-wide one, one per role, a headless one per replica of several Pods
+(router sheet 13)."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""What all Pods of a role share, computed once: the template that `replica` stamps (rendering sheets 1 and 10 to 14)."""
+"""What all Pods of a role share, computed once: the template that `replica` stamps (rendering sheets 1 and 10 to
+14)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -151,7 +151,8 @@ def _compile_cache(resolved: ResolvedDeployment, role: ResolvedRole, taken: set[
 
 
 def compile_cache_path(resolved: ResolvedDeployment, role: ResolvedRole) -> str:
-    """Directory of the node that keeps compiled kernels of exactly this model, degrees, image and arguments (10.1)."""
+    """Directory of the node that keeps compiled kernels of exactly this model, degrees, image and arguments
+    (10.1)."""
     if resolved.artifact is not None:
         model = resolved.artifact.prefix or resolved.artifact.name
     else:
