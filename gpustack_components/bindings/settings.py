@@ -18,7 +18,7 @@ _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 
 
-class SettingsError(ValueError):
+class InvalidSettings(ValueError):  # noqa: N818
     """Settings that cannot be read; `problems` holds one sentence per entry at fault."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
@@ -86,7 +86,7 @@ class Settings:
         """Settings from names spelled with dashes (or underscores) and values as a `Setting` object or YAML holds
         them.
 
-        Raises `SettingsError` with every fault: unknown names and values that cannot be read.
+        Raises `InvalidSettings` with every fault: unknown names and values that cannot be read.
         """
         known = {f.name: f for f in fields(cls)}
         read: dict[str, Any] = {}
@@ -101,7 +101,7 @@ class Settings:
             except ValueError as fault:
                 problems.append(f"{_dashed(key)}: {fault}")
         if problems:
-            raise SettingsError(tuple(problems))
+            raise InvalidSettings(tuple(problems))
         return cls(**read)
 
 

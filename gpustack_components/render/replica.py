@@ -27,17 +27,17 @@ class Replica:
     """The headless Service of a replica of several Pods; None at size 1."""
 
 
-class PodsHeldError(ValueError):
+class PodsHeld(ValueError):  # noqa: N818
     """Asked for Pods that may not be created yet; `ResolvedDeployment.holds` says why and is read first."""
 
 
 def render_replica(resolved: ResolvedDeployment, role: ResolvedRole | str, ordinal: int) -> Replica:
     """The replica `ordinal` (from 0) of a role, whether or not the role declares that many.
 
-    Raises `PodsHeldError` when the deployment's weights may not be used yet: check `resolved.holds` before.
+    Raises `PodsHeld` when the deployment's weights may not be used yet: check `resolved.holds` before.
     """
     if resolved.holds:
-        raise PodsHeldError("; ".join(str(hold) for hold in resolved.holds))
+        raise PodsHeld("; ".join(str(hold) for hold in resolved.holds))
     role = resolved.role(role) if isinstance(role, str) else role
     shared = template(resolved, role)
     group = group_name(resolved.namespace, resolved.name, role.name, ordinal)
