@@ -1,0 +1,134 @@
+"""Which programs an instance runs: official ones that are installed and new enough, else those built from pins."""
+
+import importlib.metadata
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox import build, parts
+from sandbox.progress import Progress
+
+LOWEST_PULUMI = (3, 200)
+"""The oldest official Pulumi CLI that is used instead of a build."""
+MARKER = ".gpustack-sandbox"
+"""File in a folder of tools that we made: what lies there is never taken for an official installation."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """Absolute paths of everything that an instance needs."""
+
+    control_plane: Path
+    """etcd, kube-apiserver, kube-controller-manager and kube-scheduler in one program."""
+    kueue: Path
+    """Kueue's controller."""
+    kueue_manifests: Path
+    """Folder with Kueue's CRDs and webhooks, of the same version."""
+    kwok: Path
+    """The simulated kubelets."""
+    commands: tuple[Path, ...]
+    """Programs that `PATH` must offer to a Pulumi run: the engine and its plugins."""
+    own_language_host: bool
+    """Whether Pulumi was built here, so that our Python language host has to stand in for the official one."""
+
+
+def find(*, progress: Progress | None = None) -> Toolchain:
+    """The toolchain, built as far as it is missing. Raises SandboxError when a part cannot be built."""
+    pulumi = official_pulumi()
+    provider = official_kubernetes_provider()
+    wanted = [parts.CONTROL_PLANE, parts.KUEUE, parts.KWOK]
+    if not pulumi:
+        wanted.append(parts.PULUMI)
+    if not provider:
+        wanted.append(parts.KUBERNETES_PROVIDER)
+    return _assemble(build.build(wanted, progress=progress), pulumi, provider)
+
+
+def official_pulumi(path: str | None = None) -> tuple[Path, ...]:
+    """The official engine and its Python language host on `path` (default: `PATH`), or nothing when too old or incomplete."""
+    engine = _installed("pulumi", path)
+    if not engine or (_version(engine) or (0,)) < LOWEST_PULUMI:
+        return ()
+    beside = [engine.parent / name for name in _language_plugin_names()]
+    found = [_installed(name, path) or _if_executable(file) for name, file in zip(_language_plugin_names(), beside, strict=True)]
+    language = [file for file in found if file]
+    return (engine, *language) if len(language) == len(beside) else ()
+
+
+def official_kubernetes_provider(path: str | None = None) -> Path | None:
+    """An installed pulumi-kubernetes plugin: on `path`, or in the user's plugin folder in the version of the Python package."""
+    name = parts.KUBERNETES_PROVIDER.binary
+    found = _installed(name, path)
+    if found:
+        return found
+    try:
+        version = importlib.metadata.version("pulumi-kubernetes")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    home = Path(os.environ.get("PULUMI_HOME") or "~/.pulumi").expanduser()
+    return _if_executable(home / "plugins" / f"resource-kubernetes-v{version}" / name)
+
+
+def _assemble(built: dict[str, Path], pulumi: Sequence[Path], provider: Path | None) -> Toolchain:
+    def binary(part: parts.Part) -> Path:
+        return built[part.name] / "bin" / part.binary
+
+    engine = pulumi or tuple(sorted((built[parts.PULUMI.name] / "bin").iterdir()))
+    return Toolchain(
+        control_plane=binary(parts.CONTROL_PLANE),
+        kueue=binary(parts.KUEUE),
+        kueue_manifests=built[parts.KUEUE.name] / "manifests",
+        kwok=binary(parts.KWOK),
+        commands=(*engine, provider or binary(parts.KUBERNETES_PROVIDER)),
+        own_language_host=not pulumi,
+    )
+
+
+def _language_plugin_names() -> tuple[str, ...]:
+    return ("pulumi-language-python", "pulumi-language-python-exec", "pulumi-resource-pulumi-python")
+
+
+def _installed(name: str, path: str | None) -> Path | None:
+    """The program on PATH, leaving out folders that a sandbox made."""
+    folders = (path or os.environ.get("PATH", "")).split(os.pathsep)
+    official = [folder for folder in folders if folder and not (Path(folder) / MARKER).exists()]
+    found = shutil.which(name, path=os.pathsep.join(official))
+    return Path(found).absolute() if found else None
+
+
+def _if_executable(file: Path) -> Path | None:
+    return file if os.access(file, os.X_OK) and file.is_file() else None
+
+
+def _version(engine: Path) -> tuple[int, ...] | None:
+    try:
+        shown = subprocess.run(
+            [engine, "version"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+            env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "1"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    numbers = re.search(r"v?(\d+)\.(\d+)\.(\d+)", shown.stdout)
+    return tuple(map(int, numbers.groups())) if numbers else None
+
+
+def link_commands(tools: Toolchain, folder: Path) -> None:
+    """Fill a folder for PATH with the engine and its plugins, and our language host where the official one is missing."""
+    (folder / MARKER).touch()
+    for command in tools.commands:
+        (folder / command.name).symlink_to(command)
+    if tools.own_language_host:
+        host = folder / "pulumi-language-python"
+        program = Path(__file__).parent / "language_host.py"
+        host.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(program))} "$@"\n')
+        host.chmod(0o755)

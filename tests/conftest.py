@@ -1,0 +1,110 @@
+"""Fixtures for tests on a live cluster.
+
+All tests of a run share one sandbox: a fresh one, or the one in the folder that `GPUSTACK_SANDBOX` names. Tests keep apart by namespace.
+A test that stops or breaks parts of the cluster asks for `private_sandbox` instead.
+"""
+
+import contextlib
+import fcntl
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.cluster import Sandbox, sweep
+from sandbox.processes import identify, wait_until
+
+INSTANCES = Path(__file__).parent.parent / ".sandbox" / "tests"
+"""Where test runs keep their instances, so that the next run can stop those of a run that was killed."""
+
+
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """The cluster shared by the whole run, all workers of pytest-xdist included."""
+    given = os.environ.get("GPUSTACK_SANDBOX")
+    if given:
+        yield Sandbox.attach(Path(given))
+        return
+    sweep(INSTANCES)
+    directory = INSTANCES / os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)[:12]
+    # Workers come and go one by one; the process that started them is there until the last has ended.
+    owner = identify(os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid())
+    with _one_of_several(directory) as is_last:
+        shared = Sandbox.start(directory, owner=owner)
+        yield shared
+        if is_last():
+            shared.stop()
+
+
+@pytest.fixture
+def private_sandbox() -> Iterator[Sandbox]:
+    """A cluster of the test's own, to be broken at will."""
+    own = Sandbox.start(INSTANCES / f"private-{uuid.uuid4().hex[:8]}", owner=identify(os.getpid()))
+    yield own
+    own.stop()
+
+
+@pytest.fixture
+def kubeconfig(sandbox: Sandbox) -> Path:
+    """Kubeconfig of the shared cluster's administrator."""
+    return sandbox.kubeconfig
+
+
+@pytest.fixture
+def core(kubeconfig: Path) -> Iterator[Any]:
+    """`kubernetes.client.CoreV1Api` of the shared cluster."""
+    from kubernetes import client, config
+
+    with config.new_client_from_config(str(kubeconfig)) as connection:
+        yield client.CoreV1Api(connection)
+
+
+@pytest.fixture
+def namespace(core: Any) -> Iterator[str]:
+    """A namespace of the test's own, usable at once; deleted afterwards with its Pods, whatever holds them."""
+    name = f"test-{uuid.uuid4().hex[:10]}"
+    core.create_namespace({"metadata": {"name": name}})
+
+    def has_service_account() -> bool:
+        return any(account.metadata.name == "default" for account in core.list_namespaced_service_account(name).items)
+
+    assert wait_until(has_service_account, seconds=30), "the namespace did not get its default service account"
+    yield name
+    core.delete_namespace(name)
+    for pod in core.list_namespaced_pod(name).items:
+        with contextlib.suppress(Exception):
+            core.patch_namespaced_pod(pod.metadata.name, name, {"metadata": {"finalizers": None}})
+            core.delete_namespaced_pod(pod.metadata.name, name, grace_period_seconds=0)
+
+
+@contextlib.contextmanager
+def _one_of_several(directory: Path) -> Iterator[Callable[[], bool]]:
+    """Count the workers that use an instance; the function given says, at the end, whether this is the last."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    counter = directory.with_suffix(".users")
+
+    def add(change: int) -> int:
+        with counter.open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            count = int(file.read() or 0) + change
+            file.truncate(0)
+            file.write(str(count))
+            return count
+
+    add(1)
+    left = False
+
+    def is_last() -> bool:
+        nonlocal left
+        left = True
+        return add(-1) == 0
+
+    try:
+        yield is_last
+    finally:
+        if not left:
+            add(-1)
