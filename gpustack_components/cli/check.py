@@ -37,12 +37,9 @@ def check(
     Exit code 0: accepted. 1: refused. 2: something could not be read.
     """
     from gpustack_components.cli.judge import judge
-    from gpustack_components.cli.live import NOTHING, reaching, read_bindings
+    from gpustack_components.cli.live import bindings_of
 
-    observed = NOTHING
-    if live:
-        with reaching(kubeconfig, context) as cluster:
-            observed = read_bindings(cluster)
+    observed = bindings_of(kubeconfig, context) if live else None
     judgement = judge(file, old=old, settings_file=settings, live=observed)
     if form is TextOrJson.JSON:
         output.write_json(report(judgement))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack_components.cli import sources
 from gpustack_components.cli.guard import CommandError
-from gpustack_components.cli.live import NOTHING, LiveBindings
+from gpustack_components.cli.live import DEFAULT_NAMESPACE, LiveBindings
 
 if TYPE_CHECKING:
     from gpustack_components.admission.review import Review
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Identity = tuple[str, str, str]
 """Kind, namespace and name of a document."""
-
-DEFAULT_NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class Judgement:
 
 
 def judge(
-    files: Sequence[str], *, old: str | None = None, settings_file: str | None = None, live: LiveBindings = NOTHING
+    files: Sequence[str], *, old: str | None = None, settings_file: str | None = None, live: LiveBindings | None = None
 ) -> Judgement:
     """Read, decode and review every document of the files.
 
@@ -88,6 +86,7 @@ def judge(
 
     decoded = [decode(raw.value) for raw in raws]
     declared = {_key(raw.value) for raw in raws}
+    live = live or LiveBindings()
     observed = [decode(value, stored=True) for value in live.objects if _key(value) not in declared]
     known = [one.document for one in (*decoded, *observed) if one.document is not None]
     bindings = Bindings.of(known, complete="InstanceType" in live.kinds)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 API_VERSION = "worker.gpustack.ai/v1"
+DEFAULT_NAMESPACE = "default"
 
 BINDING_KINDS = (
     ("InstanceType", "instancetypes", False),
@@ -34,10 +35,6 @@ class LiveBindings:
     """The kinds that are served, so that an object missing here does not exist."""
 
 
-NOTHING = LiveBindings()
-"""What is known of a cluster that nobody asked."""
-
-
 @contextmanager
 def reaching(kubeconfig: str | None, context: str | None) -> "Iterator[Cluster]":
     """A cluster to read; any failure to do so ends the command with a sentence and exit code 4."""
@@ -48,6 +45,12 @@ def reaching(kubeconfig: str | None, context: str | None) -> "Iterator[Cluster]"
         yield connect(kubeconfig, context)
     except ClusterError as failure:
         raise CommandError(str(failure), code=ExitCode.CLUSTER) from None
+
+
+def bindings_of(kubeconfig: str | None, context: str | None) -> LiveBindings:
+    """The binding objects of the cluster that kubeconfig and context name."""
+    with reaching(kubeconfig, context) as cluster:
+        return read_bindings(cluster)
 
 
 def read_bindings(cluster: "Cluster") -> LiveBindings:

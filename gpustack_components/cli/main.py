@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gpustack_components.cli import check, output
+from gpustack_components.cli import check, output, render, rules
 from gpustack_components.cli.guard import ExitCode, exit_after, guarded
 
 app = typer.Typer(
@@ -17,6 +17,9 @@ app = typer.Typer(
 )
 
 app.command("check")(check.check)
+app.command("render")(render.render)
+app.command("explain")(rules.explain)
+app.command("rules")(rules.rules)
 
 
 def main() -> None:

@@ -61,3 +61,10 @@ RuntimeClasses = Annotated[
         show_default=False,
     ),
 ]
+WithoutOperator = Annotated[
+    bool,
+    typer.Option(
+        "--without-operator",
+        help="The cluster has no GPUStack operator: slices and partitions then state the units they are charged for.",
+    ),
+]

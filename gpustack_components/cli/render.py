@@ -1,6 +1,5 @@
 """`render`: the objects a deployment becomes, in the order they are applied."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,6 @@ from gpustack_components.cli.output import YamlOrJson
 
 if TYPE_CHECKING:
     from gpustack_components.bindings.resolve import ResolvedDeployment
-    from gpustack_components.cli.judge import Judgement
 
 Json = dict[str, Any]
 
@@ -23,6 +21,10 @@ def render(
     settings: options.SettingsFile = None,
     kubernetes_version: options.KubernetesVersion = "1.35",
     runtime_class: options.RuntimeClasses = None,
+    without_operator: options.WithoutOperator = False,
+    live: options.Live = False,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
     role: Annotated[str | None, typer.Option(help="Only the Pods of this role.", show_default=False)] = None,
     ordinal: Annotated[
         int | None, typer.Option(min=0, help="Only the replica of this ordinal; needs --role.", show_default=False)
@@ -40,13 +42,21 @@ def render(
     cannot be rendered with these bindings.
     """
     from gpustack_components.cli.judge import judge
+    from gpustack_components.cli.live import bindings_of
+    from gpustack_components.cli.resolving import parse_version, refuse, resolve_all
 
     _require_narrowing(role, ordinal, member)
     kubernetes = parse_version(kubernetes_version)
-    judgement = judge(file, settings_file=settings)
+    observed = bindings_of(kubeconfig, context) if live else None
+    judgement = judge(file, settings_file=settings, live=observed)
     if judgement.refused:
         return refuse(judgement, as_json=form is YamlOrJson.JSON)
-    resolved = resolve_all(judgement, frozenset(runtime_class or ()), kubernetes)
+    resolved = resolve_all(
+        judgement,
+        runtime_classes=frozenset(runtime_class or ()),
+        kubernetes=kubernetes,
+        operator_present=not without_operator,
+    )
     held = [
         f"{one.namespace}/{one.name}: its Pods are not rendered yet: {hold}" for one in resolved for hold in one.holds
     ]
@@ -61,54 +71,6 @@ def render(
     return ExitCode.DONE
 
 
-def parse_version(text: str) -> tuple[int, int]:
-    """Major and minor of `1.30`, `v1.30` or `1.30.4`; raises `CommandError` for anything else."""
-    found = re.fullmatch(r"v?(\d+)\.(\d+)(?:\.\d+.*)?", text)
-    if found is None:
-        raise CommandError(f"--kubernetes-version {text}: is no version; write major.minor, for example 1.30")
-    return int(found[1]), int(found[2])
-
-
-def refuse(judgement: "Judgement", *, as_json: bool) -> ExitCode:
-    """Tell the refusals as `check` does: as JSON on standard output, else as text on standard error."""
-    from gpustack_components.cli.check import lines, report
-
-    if as_json:
-        output.write_json(report(judgement))
-    else:
-        for line in lines(judgement):
-            typer.echo(line, err=True)
-    return ExitCode.REFUSED
-
-
-def resolve_all(
-    judgement: "Judgement", runtime_classes: frozenset[str], kubernetes: tuple[int, int]
-) -> "list[ResolvedDeployment]":
-    """Every accepted deployment with what its bindings decide; raises `CommandError` with all render failures."""
-    from gpustack_components.api.model_deployment import ModelDeployment
-    from gpustack_components.bindings.resolve import resolve
-
-    resolved: list[ResolvedDeployment] = []
-    problems: list[str] = []
-    for one in judgement.judged:
-        document = one.review.document
-        if not isinstance(document, ModelDeployment):
-            continue
-        answer = resolve(
-            document, judgement.bindings, judgement.settings, runtime_classes=runtime_classes, kubernetes=kubernetes
-        )
-        problems.extend(
-            f"{one.place}: {one.kind} {one.label}: cannot be rendered: {failure}" for failure in answer.failures
-        )
-        if answer.resolved is not None:
-            resolved.append(answer.resolved)
-    if problems:
-        raise CommandError(*problems, code=ExitCode.RENDER_FAILED)
-    if not resolved:
-        raise CommandError("the files declare no ModelDeployment, so there is nothing to render")
-    return resolved
-
-
 def _require_narrowing(role: str | None, ordinal: int | None, member: int | None) -> None:
     if member is not None and ordinal is None:
         raise CommandError("--member needs --ordinal: a member index counts within one replica")
@@ -117,10 +79,18 @@ def _require_narrowing(role: str | None, ordinal: int | None, member: int | None
 
 
 def _everything(resolved: "Iterable[ResolvedDeployment]") -> Iterator[Json]:
+    """The objects of all deployments; a LocalQueue they share once, before its first user."""
     from gpustack_components.render.objects import render_all
 
+    queues: set[tuple[str, str]] = set()
     for deployment in resolved:
-        yield from render_all(deployment)
+        for obj in render_all(deployment):
+            if obj["kind"] == "LocalQueue":
+                queue = (obj["metadata"]["namespace"], obj["metadata"]["name"])
+                if queue in queues:
+                    continue
+                queues.add(queue)
+            yield obj
 
 
 def _having(

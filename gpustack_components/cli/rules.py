@@ -21,8 +21,8 @@ WIDTH = 100
 
 PREFACE = (
     "Every rule that a document is judged by, behind every door: `gpustack-components check`, `pulumi preview`, the",
-    "policy pack `policies/admission`. Ids never change. *Judged* says on which writes, and what has to be known besides",
-    "the document itself: where that is not known, the rule is reported as not judged.",
+    "policy pack `policies/admission`. Ids never change. *Judged* says on which writes, and what has to be known",
+    "besides the document itself: where that is not known, the rule is reported as not judged.",
 )
 """The words above the list of rules."""
 

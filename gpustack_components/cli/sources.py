@@ -28,7 +28,7 @@ def read_documents(files: Iterable[str]) -> "tuple[RawDocument, ...]":
     problems: list[str] = []
     for name in names:
         try:
-            documents.extend(load_text(_text_of(name), "<stdin>" if name == STDIN else name))
+            documents.extend(load_text(read_text(name), "<stdin>" if name == STDIN else name))
         except UnreadableInput as unreadable:
             problems.append(str(unreadable))
         except CommandError as failure:
@@ -61,7 +61,7 @@ def read_mapping(file: str, what: str) -> dict[str, object]:
     """The single YAML or JSON mapping a file holds; an empty file is an empty mapping. `what` names it in sentences."""
     import yaml
 
-    text = _text_of(file)
+    text = read_text(file)
     try:
         value: object = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - it is one
     except yaml.YAMLError as broken:
@@ -91,7 +91,8 @@ def _read_at(revision: str, paths: Iterable[str]) -> "tuple[RawDocument, ...]":
     return tuple(documents)
 
 
-def _text_of(name: str) -> str:
+def read_text(name: str) -> str:
+    """The text of a file, or of standard input for `-`; raises `CommandError` with a sentence."""
     if name == STDIN:
         return _decoded(_read_stdin(), "<stdin>")
     try:

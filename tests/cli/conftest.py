@@ -115,6 +115,12 @@ def minimal(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def h20_text() -> str:
+    """The InstanceType the smallest deployment names, as text."""
+    return H20
+
+
+@pytest.fixture
 def h20(tmp_path: Path) -> Path:
     """The InstanceType the smallest deployment names, in a file."""
     path = tmp_path / "h20.yaml"

@@ -1,4 +1,4 @@
-"""Input nobody can use ends with a sentence and exit code 2, at every command that reads files; never with a traceback."""
+"""Input nobody can use ends with a sentence and exit code 2 at every command that reads files, never a traceback."""
 
 import subprocess
 from pathlib import Path

@@ -1,0 +1,161 @@
+"""What stands in a cluster, for `plan` and `status`: from a file that kubectl wrote, or from the cluster itself."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpustack_components.cli import live, sources
+from gpustack_components.cli.guard import CommandError
+from gpustack_components.cluster import keys
+
+if TYPE_CHECKING:
+    from gpustack_components.cluster.port import Cluster
+
+Json = dict[str, Any]
+
+KUEUE = "kueue.x-k8s.io"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Live objects at one moment."""
+
+    objects: tuple[Json, ...]
+    """Every object read, of any kind."""
+    source: str
+    """Where they were read from, for sentences."""
+    kubernetes: tuple[int, int] | None = None
+    """Version of the API server; None when a file was read."""
+
+    def of_kind(self, kind: str, group: str = "", namespace: str | None = None) -> Iterator[Json]:
+        """The objects of a kind in an API group (any version), of one namespace if given."""
+        for obj in self.objects:
+            if obj["kind"] != kind or _group(obj) != group:
+                continue
+            if namespace is None or obj["metadata"].get("namespace", live.DEFAULT_NAMESPACE) == namespace:
+                yield obj
+
+    def pods(self, namespace: str, name: str) -> list[Json]:
+        """The Pods that carry a deployment's labels."""
+        return [pod for pod in self.of_kind("Pod", namespace=namespace) if _labelled(pod, name)]
+
+    def services(self, namespace: str, name: str) -> list[Json]:
+        """The Services that carry a deployment's labels."""
+        return [service for service in self.of_kind("Service", namespace=namespace) if _labelled(service, name)]
+
+    def workloads(self, namespace: str) -> list[Json]:
+        """The namespace's Workloads."""
+        return list(self.of_kind("Workload", KUEUE, namespace))
+
+    def config_map(self, namespace: str, name: str) -> Json | None:
+        """The ConfigMap of that name."""
+        found = (item for item in self.of_kind("ConfigMap", namespace=namespace) if item["metadata"]["name"] == name)
+        return next(found, None)
+
+    @property
+    def runtime_classes(self) -> frozenset[str]:
+        """Names of the RuntimeClasses."""
+        return frozenset(item["metadata"]["name"] for item in self.of_kind("RuntimeClass", "node.k8s.io"))
+
+    @property
+    def bindings(self) -> live.LiveBindings:
+        """The objects deployments depend on."""
+        group = live.API_VERSION.partition("/")[0]
+        objects = tuple(obj for kind, *_ in live.BINDING_KINDS for obj in self.of_kind(kind, group))
+        return live.LiveBindings(objects)
+
+
+def read_snapshot(file: str) -> Snapshot:
+    """The objects of a file: what `kubectl get pods,workloads,configmaps -o yaml` prints, or several such documents.
+
+    Raises `CommandError` when the file cannot be read or holds something that no API server gives out.
+    """
+    source = "<stdin>" if file == sources.STDIN else file
+    objects: list[Json] = []
+    problems: list[str] = []
+    for value in _values(sources.read_text(file), source):
+        for obj in _flattened(value):
+            problem = _why_not_live(obj)
+            if problem:
+                problems.append(f"{source}: {problem}")
+            else:
+                objects.append(obj)
+    if problems:
+        raise CommandError(*problems[:10])
+    return Snapshot(tuple(objects), source)
+
+
+def look(cluster: "Cluster", namespaces: Iterable[str], *, with_queues: bool) -> Snapshot:
+    """What the cluster holds now of the namespaces' deployments; the queues too if asked."""
+    from gpustack_components.cluster import port
+
+    selector = f"{keys.APP_NAME}={keys.APP_NAME_VALUE}"
+    objects: list[Json] = []
+    for namespace in sorted(set(namespaces)):
+        for kind, narrowed in (
+            (port.POD, selector),
+            (port.SERVICE, selector),
+            (port.CONFIG_MAP, ""),
+            (port.WORKLOAD, ""),
+        ):
+            objects += _listed(cluster, kind, namespace, narrowed)
+        if with_queues:
+            objects += _listed(cluster, port.LOCAL_QUEUE, namespace, "")
+    if with_queues:
+        objects += _listed(cluster, port.CLUSTER_QUEUE, None, "")
+        objects += _listed(cluster, port.RUNTIME_CLASS, None, "")
+    return Snapshot(tuple(objects), "the cluster", cluster.server_version())
+
+
+def _listed(cluster: "Cluster", kind: Any, namespace: str | None, selector: str) -> list[Json]:
+    listing = cluster.list(kind, namespace, selector)
+    return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in listing.items]
+
+
+def _values(text: str, source: str) -> list[Any]:
+    import yaml
+
+    try:
+        if text.lstrip().startswith("{"):
+            return [json.loads(text)]
+        return list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except (ValueError, yaml.YAMLError, RecursionError) as broken:
+        raise CommandError(f"{source}: not readable as YAML or JSON: {' '.join(str(broken).split())}") from None
+
+
+def _flattened(value: Any) -> Iterator[Any]:
+    if value is None:
+        return
+    if isinstance(value, Mapping) and str(value.get("kind", "")).endswith("List"):
+        kind = str(value["kind"]).removesuffix("List")
+        for item in value.get("items") or ():
+            if isinstance(item, Mapping) and kind and "kind" not in item:
+                item = {"apiVersion": value.get("apiVersion"), "kind": kind, **item}
+            yield from _flattened(item)
+    else:
+        yield value
+
+
+def _why_not_live(obj: Any) -> str:
+    """Why this is no object as an API server gives it out; empty when it is one."""
+    if not isinstance(obj, Mapping):
+        return f"found {type(obj).__name__} where an object belongs; save what `kubectl get ... -o yaml` prints"
+    kind, metadata = obj.get("kind"), obj.get("metadata")
+    if not isinstance(kind, str) or not isinstance(obj.get("apiVersion"), str):
+        return "an object names no apiVersion or kind; save what `kubectl get ... -o yaml` prints"
+    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
+        return f"a {kind} has no metadata.name; save what `kubectl get ... -o yaml` prints"
+    if not isinstance(metadata.get("uid"), str) and not obj["apiVersion"].startswith(live.API_VERSION):
+        return f"{kind} {metadata['name']} has no metadata.uid, so it was not read from a cluster"
+    return ""
+
+
+def _group(obj: Json) -> str:
+    group, separator, _ = str(obj["apiVersion"]).partition("/")
+    return group if separator else ""
+
+
+def _labelled(obj: Json, name: str) -> bool:
+    labels = obj["metadata"].get("labels") or {}
+    return labels.get(keys.APP_NAME) == keys.APP_NAME_VALUE and labels.get(keys.APP_INSTANCE) == name
