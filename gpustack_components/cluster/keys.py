@@ -43,6 +43,8 @@ QUEUE_FULL_NAME = "schedule.gpustack.ai/queue"
 QUEUE_ENTRANCE = "schedule.gpustack.ai/queue-entrance"
 NODE_LABELS = "schedule.gpustack.ai/node-labels"
 """Annotation on an InstanceType document whose queue a program makes: the labels of its nodes, as `gpu=h20,zone=a`."""
+NODES = "schedule.gpustack.ai/nodes"
+"""Annotation beside `NODE_LABELS`: how many such nodes there are."""
 PROMETHEUS_PORT = "prometheus.io/port"
 
 FIELD_MANAGER = "gpustack-components"

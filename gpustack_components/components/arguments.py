@@ -1,8 +1,9 @@
 """What a program passes to `ModelDeployment`, as one raw document; and what in it must not be an Output.
 
-Everything that decides which objects there are (namespace, names, roles, replicas, sizes, instance types, ports, the router) is a plain value,
-so that preview shows every child. Words that only end up inside a Pod may be Outputs: images, environment values, arguments, names of
-Secrets. A secret value belongs into a Kubernetes Secret that the spec names; the refusal says so.
+Everything that decides which objects there are (namespace, names, roles, replicas, sizes, instance types, ports, the
+router) is a plain value, so that preview shows every child. Words that only end up inside a Pod may be Outputs:
+images, environment values, arguments, names of Secrets. A secret value belongs into a Kubernetes Secret that the spec
+names; the refusal says so.
 """
 
 import re
@@ -112,7 +113,8 @@ def refused_outputs(document: Json) -> tuple[Refusal, ...]:
         Refusal(
             "output-decides-shape",
             path,
-            "is an Output, and its value decides which objects the deployment has; pass a plain value, so that preview can show them",
+            "is an Output, and its value decides which objects the deployment has; "
+            "pass a plain value, so that preview can show them",
         )
         for path, _ in paths_of(document, is_output)
         if not _MAY_BE_OUTPUT.match(path)
@@ -125,7 +127,8 @@ def without_outputs(document: Json) -> Known:
 
 
 def secret_refusals(document: Json) -> "pulumi.Output[list[str]] | None":
-    """The refusals of secret values in the document, as text: known once the engine has resolved them, and not secret themselves.
+    """The refusals of secret values in the document, as text: known once the engine has resolved them, and not secret
+    themselves.
 
     None when the document holds no Output at all.
     """

@@ -1,7 +1,8 @@
 """What the stack's configuration decides: manifests, settings, timeouts, and the cluster.
 
-`gpustack-components:manifests` is a path or glob, or a list of them; `gpustack-components:settings` and `gpustack-components:timeouts` are
-mappings. The cluster is the one pulumi-kubernetes would use: `kubernetes:kubeconfig` and `kubernetes:context`, else the ambient one.
+`gpustack-components:manifests` is a path or glob, or a list of them; `gpustack-components:settings` and
+`gpustack-components:timeouts` are mappings. The cluster is the one pulumi-kubernetes would use:
+`kubernetes:kubeconfig` and `kubernetes:context`, else the ambient one.
 """
 
 import json
@@ -16,7 +17,9 @@ CONTEXT_KEY = "kubernetes:context"
 
 
 def manifests() -> list[str]:
-    """Paths and globs of the manifests to deploy. Raises `pulumi.RunError` when none are configured or they cannot be read as such."""
+    """Paths and globs of the manifests to deploy. Raises `pulumi.RunError` when none are configured or they cannot be
+    read as such.
+    """
     text = get_config(f"{NAMESPACE}:manifests")
     if not text:
         raise pulumi.RunError(
@@ -31,7 +34,9 @@ def manifests() -> list[str]:
 
 
 def mapping(key: str) -> dict[str, Any]:
-    """The mapping under `gpustack-components:<key>`; empty when it is not set. Raises `pulumi.RunError` when it is no mapping."""
+    """The mapping under `gpustack-components:<key>`; empty when it is not set. Raises `pulumi.RunError` when it is no
+    mapping.
+    """
     text = get_config(f"{NAMESPACE}:{key}")
     if not text:
         return {}

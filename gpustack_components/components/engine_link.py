@@ -1,8 +1,8 @@
 """What a dynamic provider process can tell the engine that started it, and learn of it.
 
-The SDK gives a dynamic provider no logger and no sign of the engine's end. The engine's address is the first argument of the provider
-process; through it a line reaches the row of its own resource (pulumi-facts sheet, section 3), and a refused connection means that
-nobody waits for the result any more (section 4).
+The SDK gives a dynamic provider no logger and no sign of the engine's end. The engine's address is the first argument
+of the provider process; through it a line reaches the row of its own resource (pulumi-facts sheet, section 3), and a
+refused connection means that nobody waits for the result any more (section 4).
 """
 
 import contextlib
@@ -43,8 +43,8 @@ def _stub(host: str, port: int) -> engine_pb2_grpc.EngineStub:
 def say(urn: str, text: str, *, level: Level = "info", lasting: bool = False) -> None:
     """Show text on the row of the resource `urn`, or on the stack's when it is empty.
 
-    A lasting text is repeated under the resource's diagnostics at the end of the run. Never raises: a line that cannot be
-    delivered must not end a rollout.
+    A lasting text is repeated under the resource's diagnostics at the end of the run. Never raises: a line that
+    cannot be delivered must not end a rollout.
     """
     address = engine_address()
     if address is None:

@@ -42,13 +42,16 @@ def from_files(
 ) -> Deployed:
     """Declare every ModelDeployment of the files that paths and globs name, relative to the program's directory.
 
-    Other documents of the files, and `bindings`, are what the deployments may depend on. An InstanceType whose document states its quota
-    (see `InstanceType.from_document`) becomes an `InstanceType` component, so the program makes its queue; any other describes a queue that is
-    there. Each deployment's logical name is `<namespace>/<name>`. Raises `pulumi.RunError` naming every file that cannot be read.
+    Other documents of the files, and `bindings`, are what the deployments may depend on. An InstanceType whose
+    document states its quota (see `InstanceType.from_document`) becomes an `InstanceType` component, so the program
+    makes its queue; any other describes a queue that is there. Each deployment's logical name is
+    `<namespace>/<name>`. Raises `pulumi.RunError` naming every file that cannot be read.
     """
     found = read([patterns] if isinstance(patterns, str) else patterns)
     made = {
-        document["metadata"]["name"]: InstanceType.from_document(document, kubeconfig=kubeconfig, context=context, opts=opts)
+        document["metadata"]["name"]: InstanceType.from_document(
+            document, kubeconfig=kubeconfig, context=context, opts=opts
+        )
         for document in found.bindings
         if states_quota(document)
     }

@@ -1,11 +1,12 @@
 """The InstanceType component: the queue of a pool of equal nodes, for a cluster without the operator."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import pulumi
 
+from gpustack_components.api.quantity import Quantity
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import CLUSTER_QUEUE, CUSTOM_RESOURCE_DEFINITION, ClusterError
 from gpustack_components.components import program
@@ -32,10 +33,11 @@ def states_quota(document: Mapping[str, Any]) -> bool:
 
 
 class InstanceType(pulumi.ComponentResource):
-    """A pool of equal nodes as Kueue sees it: a ResourceFlavor that finds the nodes, and a ClusterQueue of the same name with their cards, cpu and memory.
+    """A pool of equal nodes as Kueue sees it: a ResourceFlavor that finds the nodes, and a ClusterQueue of the same
+    name with their cards, cpu and memory.
 
-    Pass it in `bindings` of the deployments whose roles name it. Where the GPUStack operator runs, it makes these queues itself: declare the
-    InstanceType there, and pass its document as a binding instead.
+    Pass it in `bindings` of the deployments whose roles name it. Where the GPUStack operator runs, it makes these
+    queues itself: declare the InstanceType there, and pass its document as a binding instead.
     """
 
     name: str
@@ -58,6 +60,10 @@ class InstanceType(pulumi.ComponentResource):
         local_storage: str = "100Gi",
         os: str = "linux",
         arch: str = "amd64",
+        slices: bool = False,
+        interfaces: Mapping[str, int] | None = None,
+        tolerations: Sequence[Mapping[str, Any]] = (),
+        topology_name: str = "",
         name: str | None = None,
         kubeconfig: "str | pulumi.Output[str] | None" = None,
         context: str | None = None,
@@ -65,11 +71,14 @@ class InstanceType(pulumi.ComponentResource):
     ) -> None:
         """Declare a pool.
 
-        `nodes` nodes that carry `node_labels`, each with `cards_per_node` cards of `manufacturer`; a CPU-only pool has
-        `cores_per_node` instead. `unit_resources` are the `cpu` (cores, as text) and `ram` (e.g. `64Gi`) that come with one card, or with one core
-        of a CPU-only pool. `memory` is that of one
-        card, e.g. `98304Mi`, needed for partitions only. `accelerator_group` defaults to `<manufacturer>-<name>`. `local_storage` is what a Pod gets.
-        `name` defaults to the resource's. `kubeconfig` and `context` choose the cluster as in `ModelDeployment`.
+        `nodes` nodes that carry `node_labels`, each with `cards_per_node` cards of `manufacturer`; a CPU-only pool
+        has `cores_per_node` instead. `unit_resources` are the `cpu` (cores, as text) and `ram` (e.g. `64Gi`) that
+        come with one card, or with one core of a CPU-only pool. `memory` is that of one card, e.g. `98304Mi`, needed
+        for partitions only. `accelerator_group` defaults to `<manufacturer>-<name>`. `local_storage` is what a Pod
+        gets. `slices` also grants quota for logical slices, `interfaces` for fabric interfaces by resource key;
+        `tolerations` are those of the nodes' taints; `topology_name` is the Kueue Topology that required levels are
+        looked up in. `name` defaults to the resource's. `kubeconfig` and `context` choose the cluster as in
+        `ModelDeployment`.
         """
         self._build(
             resource_name,
@@ -90,6 +99,10 @@ class InstanceType(pulumi.ComponentResource):
             kubeconfig,
             context,
             opts,
+            slices=slices,
+            interfaces=interfaces,
+            tolerations=tolerations,
+            topology_name=topology_name,
         )
 
     @classmethod
@@ -104,8 +117,9 @@ class InstanceType(pulumi.ComponentResource):
     ) -> Self:
         """The pool that an InstanceType manifest describes.
 
-        Its quota is `status.accelerator.capacity` cards (`status.cpu.capacity` cores without accelerators); the annotation
-        `schedule.gpustack.ai/node-labels`, e.g. `gpu=h20,zone=a`, says which nodes they are on.
+        Its quota is `status.accelerator.capacity` cards (`status.cpu.capacity` cores without accelerators) on as many
+        nodes as the annotation `schedule.gpustack.ai/nodes` says; `schedule.gpustack.ai/node-labels`, e.g.
+        `gpu=h20,zone=a`, says which nodes they are.
         """
         made = cls.__new__(cls)
         raw: Json = plain(document)
@@ -119,20 +133,29 @@ class InstanceType(pulumi.ComponentResource):
         kubeconfig: "str | pulumi.Output[str] | None",
         context: str | None,
         opts: pulumi.ResourceOptions | None,
+        **queue: Any,
     ) -> None:
         decoded = read(document)
         self.document = document
         self.name = decoded.metadata.name
-        super().__init__(TYPE, resource_name, {key: document[key] for key in ("metadata", "spec", "status") if key in document}, opts)
+        super().__init__(
+            TYPE, resource_name, {key: document[key] for key in ("metadata", "spec", "status") if key in document}, opts
+        )
         shared = program.current()
         target = shared.target(kubeconfig, context)
         _refuse_foreign(target, self.name, shared.owner)
         from gpustack_components.render.queues import instance_type_objects
 
         provider = self.get_provider("kubernetes:core/v1:Service") or shared.provider(target)
-        labels = node_labels_of(document)
+        nodes, per_node, labels = quota_of(document)
+        try:
+            manifests = instance_type_objects(
+                decoded, nodes=nodes, cards_per_node=per_node, node_labels=labels, **queue
+            )
+        except ValueError as wrong:
+            raise pulumi.RunError(str(wrong)) from None
         before: list[pulumi.Resource] = []
-        for manifest in instance_type_objects(decoded, node_labels=labels):
+        for manifest in manifests:
             options = pulumi.ResourceOptions(parent=self, provider=provider, depends_on=list(before))
             before.append(declare(marked(manifest, {keys.OWNER: shared.owner}), resource_name, options))
         self.register_outputs({"document": document})
@@ -153,7 +176,9 @@ def compose(
     os: str,
     arch: str,
 ) -> Json:
-    """The manifest of an InstanceType with everything a deployment and its queue need to know. Raises `pulumi.RunError` on bad arguments."""
+    """The manifest of an InstanceType with everything a deployment and its queue need to know. Raises
+    `pulumi.RunError` on bad arguments.
+    """
     problems: list[str] = []
     if nodes < 1:
         problems.append(f"nodes: a pool has at least 1 node, found {nodes}")
@@ -188,7 +213,8 @@ def compose(
         status["accelerator"] = {"capacity": str(cards_per_node * nodes)}
     else:
         status["cpu"] = {"capacity": str(cores_per_node * nodes)}
-    annotations = {keys.NODE_LABELS: ",".join(f"{key}={value}" for key, value in node_labels.items())}
+    labels = ",".join(f"{key}={value}" for key, value in node_labels.items())
+    annotations = {keys.NODE_LABELS: labels, keys.NODES: str(nodes)}
     document: Json = {
         "apiVersion": API_VERSION,
         "kind": "InstanceType",
@@ -199,17 +225,35 @@ def compose(
     return plain(document)
 
 
-def node_labels_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """The labels of a pool's nodes that its document names. Raises `pulumi.RunError` when they are absent or unreadable."""
+def quota_of(document: Mapping[str, Any]) -> tuple[int, int, dict[str, str]]:
+    """Nodes of the pool, cards (or cores) of each, and the nodes' labels. Raises `pulumi.RunError` when the document
+    does not say.
+    """
     metadata: Json = document.get("metadata") or {}
-    text = str((metadata.get("annotations") or {}).get(keys.NODE_LABELS) or "")
+    annotations: Json = metadata.get("annotations") or {}
+    text, count = str(annotations.get(keys.NODE_LABELS) or ""), str(annotations.get(keys.NODES) or "")
     pairs = [part.strip() for part in text.split(",") if part.strip()]
+    accelerated = bool((document.get("spec") or {}).get("acceleratable"))
+    field = "accelerator" if accelerated else "cpu"
+    stated = ((document.get("status") or {}).get(field) or {}).get("capacity")
+    try:
+        capacity, nodes = Quantity(stated or 0), int(count)
+        per_node = capacity.value / nodes
+    except (ValueError, ZeroDivisionError):
+        nodes, per_node = 0, 0
+    problems: list[str] = []
     if not pairs or not all(_LABEL.match(pair) for pair in pairs):
-        raise pulumi.RunError(
-            f"InstanceType {metadata.get('name')}: the annotation {keys.NODE_LABELS} names the labels of the nodes, "
-            f"as in gpu=h20,zone=a; found {text!r}"
+        problems.append(
+            f"the annotation {keys.NODE_LABELS} names the labels of the nodes, as in gpu=h20,zone=a; found {text!r}"
         )
-    return dict(pair.split("=", 1) for pair in pairs)
+    if nodes < 1 or per_node < 1 or int(per_node) != per_node:
+        problems.append(
+            f"status.{field}.capacity must be a multiple of the number of nodes in the annotation {keys.NODES}; "
+            f"found {stated!r} and {count!r}"
+        )
+    if problems:
+        raise pulumi.RunError("\n".join(f"InstanceType {metadata.get('name')}: {problem}" for problem in problems))
+    return nodes, int(per_node), dict(pair.split("=", 1) for pair in pairs)
 
 
 def read(document: Mapping[str, Any]) -> "Document":
@@ -225,7 +269,9 @@ def read(document: Mapping[str, Any]) -> "Document":
 
 
 def _refuse_foreign(target: "Target", name: str, owner: str) -> None:
-    """Raise `pulumi.RunError` when the queue is somebody else's to make; a cluster that does not answer is left to the resources."""
+    """Raise `pulumi.RunError` when the queue is somebody else's to make; a cluster that does not answer is left to
+    the resources.
+    """
     try:
         cluster = target.connect()
         if cluster is None:

@@ -1,8 +1,9 @@
 """When a running create, update or delete must end early.
 
-Three things end a run: the first Ctrl-C, which reaches a dynamic provider only as a `Cancel` call that the SDK answers with nothing; the
-second, which shuts the thread pool of the process down; and the death of the engine, which reaches it not at all
-(pulumi-facts sheet, section 4). One watching thread per process turns all three into one event that every wait looks at.
+Three things end a run: the first Ctrl-C, which reaches a dynamic provider only as a `Cancel` call that the SDK
+answers with nothing; the second, which shuts the thread pool of the process down; and the death of the engine, which
+reaches it not at all (pulumi-facts sheet, section 4). One watching thread per process turns all three into one event
+that every wait looks at.
 """
 
 import concurrent.futures.thread
@@ -33,7 +34,9 @@ _watching = False
 
 
 def _cancel(_self: Any, _request: Any, _context: Any) -> Any:
-    """Runs in place of the SDK's `Cancel`, with the globals of `pulumi.dynamic.__main__`, which has `sys` and `empty_pb2`."""
+    """Runs in place of the SDK's `Cancel`, with the globals of `pulumi.dynamic.__main__`, which has `sys` and
+    `empty_pb2`.
+    """
     sys.modules["gpustack_components.components.interruption"].cancelled.set()
     return empty_pb2.Empty()
 
@@ -50,7 +53,8 @@ def attend() -> None:
 
 
 def hear_cancel() -> bool:
-    """Make the SDK's servicer of this process set `cancelled` on a `Cancel` call; False when this SDK has no such servicer.
+    """Make the SDK's servicer of this process set `cancelled` on a `Cancel` call; False when this SDK has no such
+    servicer.
 
     The bound method was handed to gRPC at the start of the process, so its code is exchanged, not the attribute.
     """

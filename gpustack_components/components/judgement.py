@@ -4,7 +4,7 @@ Nothing here raises on bad input: what is wrong comes back as refusals, all at o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.api.refusal import Refusal
@@ -45,7 +45,10 @@ class Judgement:
     @property
     def sentences(self) -> tuple[str, ...]:
         """Everything that holds the deployment back, one sentence each, in order."""
-        return (*(str(refusal) for refusal in self.refusals), *(f"{failure} (not renderable)" for failure in self.failures))
+        return (
+            *(str(refusal) for refusal in self.refusals),
+            *(f"{failure} (not renderable)" for failure in self.failures),
+        )
 
 
 def read_bindings(request: Request) -> "tuple[Bindings, list[Refusal]]":
@@ -66,7 +69,9 @@ def read_bindings(request: Request) -> "tuple[Bindings, list[Refusal]]":
             documents.append(decoded.document)
     bindings = Bindings.of(documents)
     refusals.extend(
-        Refusal("duplicate-binding", "bindings", f"{conflict} is declared twice with different content; keep one of the two")
+        Refusal(
+            "duplicate-binding", "bindings", f"{conflict} is declared twice with different content; keep one of the two"
+        )
         for conflict in bindings.conflicts
     )
     return bindings, refusals
@@ -93,16 +98,9 @@ def read_timeouts(request: Request) -> "tuple[Timeouts, list[Refusal]]":
         return Timeouts(), [Refusal("timeouts", path, message) for path, _, message in places]
 
 
-def judge(
-    request: Request,
-    *,
-    old: Mapping[str, Any] | None = None,
-    runtime_classes: frozenset[str] = frozenset(),
-    kubernetes: tuple[int, int] = KUBERNETES,
-) -> Judgement:
-    """Review and resolve a request; `old` is the stored document that update rules compare with."""
+def review_only(request: Request, *, old: Mapping[str, Any] | None = None) -> Judgement:
+    """Review a request without resolving it; `old` is the stored document that update rules compare with."""
     from gpustack_components.admission.review import review
-    from gpustack_components.bindings.resolve import resolve
 
     bindings, refusals = read_bindings(request)
     settings, more = read_settings(request)
@@ -111,13 +109,38 @@ def judge(
     answer = review(request.document, old=old, bindings=bindings, settings=settings)
     hidden = Known(None, request.unknown)
     refusals += [refusal for refusal in answer.refusals if not hidden.hides(refusal.path)]
-    unjudged = (*(str(one) for one in answer.unjudged), *(f"{path}: not known before the update" for path in request.unknown))
+    unjudged = (
+        *(str(one) for one in answer.unjudged),
+        *(f"{path}: not known before the update" for path in request.unknown),
+    )
     warnings = tuple(str(warning) for warning in answer.warnings)
     document: Any = answer.document
-    if refusals or document is None:
-        return Judgement(document, tuple(refusals), bindings=bindings, warnings=warnings, unjudged=unjudged)
-    resolution = resolve(document, bindings, settings, runtime_classes=runtime_classes, kubernetes=kubernetes)
-    return Judgement(document, (), resolution.failures, bindings, resolution.resolved, warnings, unjudged)
+    return Judgement(document, tuple(refusals), bindings=bindings, warnings=warnings, unjudged=unjudged)
+
+
+def judge(
+    request: Request,
+    *,
+    old: Mapping[str, Any] | None = None,
+    runtime_classes: frozenset[str] = frozenset(),
+    kubernetes: tuple[int, int] = KUBERNETES,
+    operator: bool = False,
+) -> Judgement:
+    """Review and resolve a request; the rest of the arguments is what was found in the cluster."""
+    from gpustack_components.bindings.resolve import resolve
+
+    judgement = review_only(request, old=old)
+    if judgement.refusals or judgement.document is None or judgement.bindings is None:
+        return judgement
+    resolution = resolve(
+        judgement.document,
+        judgement.bindings,
+        read_settings(request)[0],
+        runtime_classes=runtime_classes,
+        kubernetes=kubernetes,
+        operator_present=operator,
+    )
+    return replace(judgement, failures=resolution.failures, resolved=resolution.resolved)
 
 
 def encode(document: "ModelDeployment") -> Json:

@@ -1,4 +1,6 @@
-"""The ordinary Kubernetes resources a deployment stands on: LocalQueues, which belong to the stack, and Services, which belong to it."""
+"""The ordinary Kubernetes resources a deployment stands on: LocalQueues, which belong to the stack, and Services,
+which belong to it.
+"""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -28,7 +30,9 @@ def declare(kind: Json, name: str, opts: pulumi.ResourceOptions) -> pulumi.Resou
     spec: Any = kind["spec"]
     if kind["kind"] == "Service":
         return Service(name, metadata=metadata, spec=spec, opts=opts)
-    return CustomResource(name, api_version=kind["apiVersion"], kind=kind["kind"], metadata=metadata, spec=spec, opts=opts)
+    return CustomResource(
+        name, api_version=kind["apiVersion"], kind=kind["kind"], metadata=metadata, spec=spec, opts=opts
+    )
 
 
 def marked(manifest: Json, annotations: dict[str, str]) -> Json:

@@ -1,8 +1,8 @@
 """Manifest files of a program: paths and globs to raw documents, every unreadable one reported at once."""
 
-import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,9 @@ def resource_name_of(document: Json) -> str:
 
 
 def read(patterns: Sequence[str]) -> Manifests:
-    """The documents of all files that the paths and globs name. Raises `pulumi.RunError` with one sentence per problem."""
+    """The documents of all files that the paths and globs name. Raises `pulumi.RunError` with one sentence per
+    problem.
+    """
     problems: list[str] = []
     documents: list[RawDocument] = []
     for path in _expand(patterns, problems):
@@ -53,11 +55,16 @@ def read(patterns: Sequence[str]) -> Manifests:
 def _expand(patterns: Sequence[str], problems: list[str]) -> list[Path]:
     paths: dict[Path, None] = {}
     for pattern in patterns:
-        found = sorted(glob.glob(pattern, recursive=True)) if glob.has_magic(pattern) else [pattern]
+        found = _matches(pattern) if has_magic(pattern) else [Path(pattern)]
         if not found:
             problems.append(f"{pattern}: no file matches, looked from {Path.cwd()}")
-        paths.update(dict.fromkeys(map(Path, found)))
+        paths.update(dict.fromkeys(found))
     return list(paths)
+
+
+def _matches(pattern: str) -> list[Path]:
+    anchor = Path(pattern).anchor
+    return sorted(Path(anchor).glob(pattern.removeprefix(anchor)))
 
 
 def _load(path: Path, problems: list[str]) -> "Sequence[RawDocument]":
@@ -83,7 +90,9 @@ def _without_repeats(documents: "Sequence[RawDocument]", problems: list[str]) ->
         kind = _kind(one.value)
         if kind not in (KIND, *BINDING_KINDS):
             known = ", ".join((KIND, *BINDING_KINDS))
-            problems.append(f"{one.source}:{one.line}: kind {kind or '(none)'} cannot be deployed; kinds read here are {known}")
+            problems.append(
+                f"{one.source}:{one.line}: kind {kind or '(none)'} cannot be deployed; kinds read here are {known}"
+            )
             continue
         metadata: Any = one.value.get("metadata")
         found: Json = metadata if isinstance(metadata, dict) else {}

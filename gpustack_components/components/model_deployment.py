@@ -1,4 +1,6 @@
-"""The ModelDeployment component: queues and Services as ordinary Kubernetes resources, and one Rollout for all replicas."""
+"""The ModelDeployment component: queues and Services as ordinary Kubernetes resources, and one Rollout for all
+replicas.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,8 +31,9 @@ TYPE = "gpustack:index:ModelDeployment"
 class ModelDeployment(pulumi.ComponentResource):
     """One model served by one engine: Services, LocalQueues and all replicas, turned over one at a time.
 
-    Everything that the operator's admission webhook would refuse is refused in `pulumi preview`, each refusal with its field, what was found, and the way
-    out. `pulumi up` ends once every declared replica is admitted and Ready, or fails with what it still waits for; the next one resumes.
+    Everything that the operator's admission webhook would refuse is refused in `pulumi preview`, each refusal with
+    its field, what was found, and the way out. `pulumi up` ends once every declared replica is admitted and Ready, or
+    fails with what it still waits for; the next one resumes.
     """
 
     name: str
@@ -64,13 +67,16 @@ class ModelDeployment(pulumi.ComponentResource):
     ) -> None:
         """Declare a deployment.
 
-        `document` is a whole manifest; `spec` (a `ModelDeploymentSpec`, or a mapping with camelCase or snake_case keys) with `namespace` and
-        `metadata` builds one, named after the resource unless `metadata` names it. `bindings` are what it depends on: `InstanceType` components and
-        documents of InstanceTypes, KV cache objects and ModelArtifacts. `settings` go by their dashed names. `timeouts` are `admission` (30m), `ready`
-        (20m), `drain` (5m) and `lease` (20s). `adopt` names former owners whose deployment may be taken over. `kubeconfig` (text or path) and `context`
-        choose the cluster; without them stack configuration does (`kubernetes:kubeconfig`, `kubernetes:context`), then the ambient kubeconfig.
+        `document` is a whole manifest; `spec` (a `ModelDeploymentSpec`, or a mapping with camelCase or snake_case
+        keys) with `namespace` and `metadata` builds one, named after the resource unless `metadata` names it.
+        `bindings` are what it depends on: `InstanceType` components and documents of InstanceTypes, KV cache objects
+        and ModelArtifacts. `settings` go by their dashed names. `timeouts` are `admission` (30m), `ready` (20m),
+        `drain` (5m) and `lease` (20s). `adopt` names former owners whose deployment may be taken over. `kubeconfig`
+        (text or path) and `context` choose the cluster; without them stack configuration does
+        (`kubernetes:kubeconfig`, `kubernetes:context`), then the ambient kubeconfig.
 
-        `settings` and `timeouts` default to the stack's configuration (`gpustack-components:settings`, `gpustack-components:timeouts`).
+        `settings` and `timeouts` default to the stack's configuration (`gpustack-components:settings`,
+        `gpustack-components:timeouts`).
         """
         composed, problems = arguments.compose(
             resource_name, document=document, namespace=namespace, spec=spec, metadata=metadata
@@ -119,25 +125,30 @@ class ModelDeployment(pulumi.ComponentResource):
     def from_file(cls, path: str | Path, resource_name: str | None = None, **arguments: Any) -> Self:
         """The one ModelDeployment of a YAML or JSON file; the file's other documents become its bindings.
 
-        Named `<namespace>/<name>` unless `resource_name` says otherwise. Raises `pulumi.RunError` when the file cannot be read or does not hold
-        exactly one ModelDeployment.
+        Named `<namespace>/<name>` unless `resource_name` says otherwise. Raises `pulumi.RunError` when the file
+        cannot be read or does not hold exactly one ModelDeployment.
         """
         from gpustack_components.components.manifests import read, resource_name_of
 
         found = read([str(path)])
         if len(found.deployments) != 1:
             names = ", ".join(resource_name_of(one) for one in found.deployments) or "none"
-            raise pulumi.RunError(f"{path}: expected one ModelDeployment, found {names}; use gpustack_components.from_files for more")
+            raise pulumi.RunError(
+                f"{path}: expected one ModelDeployment, found {names}; use gpustack_components.from_files for more"
+            )
         document = found.deployments[0]
         given: Sequence[Any] = arguments.pop("bindings", ())
-        return cls(resource_name or resource_name_of(document), document, bindings=[*given, *found.bindings], **arguments)
+        return cls(
+            resource_name or resource_name_of(document), document, bindings=[*given, *found.bindings], **arguments
+        )
 
     def _conflicts(self, shared: Program, target: Target, resource_name: str) -> tuple[Refusal, ...]:
         """What is wrong with this deployment in the company of the others of this program."""
         problems: list[Refusal] = []
         first = shared.deployments.setdefault((target, self.namespace, self.name), resource_name)
         if first != resource_name:
-            message = f"{self.namespace}/{self.name} is declared by {first} already; give one of the two another name or namespace"
+            label = f"{self.namespace}/{self.name}"
+            message = f"{label} is declared by {first} already; give one of the two another name or namespace"
             problems.append(Refusal("declared-twice", "metadata.name", message, self.name))
         if self.get_provider("kubernetes:core/v1:Service") is not None and not target.given:
             message = (
@@ -164,7 +175,10 @@ class ModelDeployment(pulumi.ComponentResource):
         provider = given or shared.provider(target)
         queues = LocalQueues(shared, target, provider, opts.depends_on if opts else None)
         services = Services(self, resource_name, provider)
-        return [*queues.declare(judgement.resolved, judgement.bindings), *services.declare(composed, asked, judgement.resolved)]
+        return [
+            *queues.declare(judgement.resolved, judgement.bindings),
+            *services.declare(composed, asked, judgement.resolved),
+        ]
 
     def _roll(
         self,

@@ -1,8 +1,9 @@
-"""Values as Pulumi hands them over, as plain JSON: whole floats become ints, absent fields go, unknown values are named.
+"""Values as Pulumi hands them over, as plain JSON: whole floats become ints, absent fields go, unknown values are
+named.
 
-In a preview the value of an Output may not be known yet, at any depth. What stands beside it can still be judged, so the unknown value gives way
-to a word that is legal there, and its path is kept: a refusal that could depend on it is not a refusal, it is something
-that could not be judged (pulumi-facts sheet, section 6).
+In a preview the value of an Output may not be known yet, at any depth. What stands beside it can still be judged, so
+the unknown value gives way to a word that is legal there, and its path is kept: a refusal that could depend on it is
+not a refusal, it is something that could not be judged (pulumi-facts sheet, section 6).
 """
 
 import re

@@ -1,7 +1,7 @@
 """What one run of a program shares: the objects that belong to no deployment, and what was found in the cluster.
 
-A LocalQueue serves every deployment of its namespace and entrance, so there is one per cluster, namespace and entrance, made by whoever asks
-first and child of none. One that exists without this stack's mark is used as it is.
+A LocalQueue serves every deployment of its namespace and entrance, so there is one per cluster, namespace and
+entrance, made by whoever asks first and child of none. One that exists without this stack's mark is used as it is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +105,9 @@ class Program:
     )
     """The LocalQueue declared for a cluster, namespace and entrance; None: one is there and used as it is."""
     _hook: pulumi.ResourceHook | None = None
-    _providers: "dict[Target, pulumi_kubernetes.Provider]" = field(default_factory=dict[Target, "pulumi_kubernetes.Provider"])
+    _providers: "dict[Target, pulumi_kubernetes.Provider]" = field(
+        default_factory=dict[Target, "pulumi_kubernetes.Provider"]
+    )
     _surveys: dict[tuple[Target, str], Survey] = field(default_factory=dict[tuple[Target, str], Survey])
 
     def target(self, kubeconfig: "str | pulumi.Output[str] | None", context: str | None) -> Target:

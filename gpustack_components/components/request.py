@@ -35,7 +35,8 @@ JUDGED = (METADATA, SPEC, BINDINGS, SETTINGS, TIMEOUTS, ADOPT, OWNER)
 KEPT = (*JUDGED, RESOURCE_URN, KUBECONFIG, CONTEXT)
 """The inputs that outputs repeat under the same key: `delete` and `refresh` receive outputs only.
 
-The engine keeps a value secret in outputs when the input of the same key is secret, so a kubeconfig is in state as ciphertext only.
+The engine keeps a value secret in outputs when the input of the same key is secret, so a kubeconfig is in state as
+ciphertext only.
 """
 
 

@@ -1,4 +1,6 @@
-"""The Rollout resource: the one child of a ModelDeployment that turns replicas over, and the hook that fails a run which did not converge."""
+"""The Rollout resource: the one child of a ModelDeployment that turns replicas over, and the hook that fails a run
+which did not converge.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,8 +17,8 @@ ROLLOUT_TYPE = "pulumi-python:dynamic/gpustack:Rollout"
 class Rollout(pulumi.dynamic.Resource, module="gpustack", name="Rollout"):
     """All replicas of one deployment. Declared by `ModelDeployment`; a program does not construct it.
 
-    One resource per deployment, whatever its roles and replicas: the provider process has four threads for the whole stack, and roles
-    that are admitted together must not wait for each other's thread.
+    One resource per deployment, whatever its roles and replicas: the provider process has four threads for the whole
+    stack, and roles that are admitted together must not wait for each other's thread.
     """
 
     phase: pulumi.Output[str]
@@ -31,7 +33,9 @@ class Rollout(pulumi.dynamic.Resource, module="gpustack", name="Rollout"):
     def __init__(self, name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions) -> None:
         """Register it; `inputs` are those of `components.request`."""
         outputs = dict.fromkeys((PHASE, REASONS, READY, ENDPOINT))
-        secret = pulumi.ResourceOptions(additional_secret_outputs=[KUBECONFIG] if inputs.get(KUBECONFIG) is not None else None)
+        secret = pulumi.ResourceOptions(
+            additional_secret_outputs=[KUBECONFIG] if inputs.get(KUBECONFIG) is not None else None
+        )
         super().__init__(RolloutProvider(), name, {**inputs, **outputs}, pulumi.ResourceOptions.merge(opts, secret))
 
 
@@ -43,11 +47,12 @@ def fail_unless_converged(args: pulumi.ResourceHookArgs) -> None:
     reasons = [str(reason) for reason in outputs.get(REASONS) or ["no reason was recorded"]]
     lines = "".join(f"\n  {reason}" for reason in reasons)
     raise RuntimeError(
-        f"{args.name} did not converge:{lines}\nEverything is kept as it is; the next `pulumi up` resumes where this one stopped."
+        f"{args.name} did not converge:{lines}\n"
+        "Everything is kept as it is; the next `pulumi up` resumes where this one stopped."
     )
 
 
 def own_urn(parent: pulumi.Resource, name: str) -> "pulumi.Output[str]":
-    """The address of a Rollout below its parent, without depending on the parent, which an input of a child must not."""
+    """The address of a Rollout below its parent, without the dependency that an input of a child must not have."""
     known: pulumi.Output[str] = pulumi.Output(set(), parent.urn.future(), parent.urn.is_known())
     return known.apply(lambda urn: f"{urn.rsplit('::', 1)[0]}${ROLLOUT_TYPE}::{name}")

@@ -1,0 +1,219 @@
+"""The dynamic provider behind the Rollout resource: admission and plan in `check`, turnover in `create` and `update`,
+removal in `delete`.
+
+The module path and the class name are part of every stack's state: the provider is pickled by reference. It keeps
+nothing between calls, since the engine starts a new process for every phase; what must survive is in the record in
+the cluster.
+"""
+
+import getpass
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    ConfigureRequest,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    ResourceProvider,
+    UpdateResult,
+)
+from pulumi.output import Unknown
+from pulumi.runtime.rpc import contains_unknowns
+
+from gpustack_components.components import engine_link, interruption
+from gpustack_components.components import request as keys
+from gpustack_components.components.plain import Json, paths_of, plain
+from gpustack_components.components.request import Request, kept
+
+if TYPE_CHECKING:
+    from gpustack_components.cluster.port import Cluster
+    from gpustack_components.rollout.contract import Outcome
+
+CONVERGED = "Converged"
+INCOMPLETE = "Incomplete"
+
+
+class RolloutError(Exception):
+    """A call that must fail: the sentences a person reads, without traceback or module path."""
+
+    __module__ = "builtins"
+
+
+def is_unknown(value: Any) -> bool:
+    """Whether a value is not known before the update."""
+    return isinstance(value, Unknown)
+
+
+class RolloutProvider(ResourceProvider):
+    """Turns the replicas of one ModelDeployment over, one of a role at a time."""
+
+    serialize_as_secret_always = False
+    _configured: tuple[str | None, str | None] = (None, None)
+
+    def configure(self, req: ConfigureRequest) -> None:
+        """Take the cluster of the stack's configuration, and start to listen for the end of the run."""
+        sys.tracebacklimit = 0
+        self._configured = (req.config.get("kubernetes:kubeconfig"), req.config.get("kubernetes:context"))
+        interruption.attend()
+
+    def check(self, _olds: Json, news: Json) -> CheckResult:
+        """Refuse what admission refuses; add the plan, and what it was made from, to the inputs."""
+        from gpustack_components.components.preview import preview
+
+        asked = Request.of(news, is_unknown)
+        before = Request.of(_olds, is_unknown) if _olds.get(keys.METADATA) else None
+        shown = preview(asked, before, partial(self._connect, asked, hasty=True))
+        inputs = {**news, keys.PLAN: list(shown.plan), keys.OBSERVED: shown.observed}
+        if not shown.refused:
+            _say_plan(asked, shown.plan, shown.warnings)
+        return CheckResult(inputs, [CheckFailure("", sentence) for sentence in shown.refused])
+
+    def diff(self, _id: str, _olds: Json, _news: Json) -> DiffResult:
+        """Whether there is anything to do: an edit, a run that did not end well, or a cluster that disagrees with the
+        state.
+        """
+        before, after = Request.of(_olds, is_unknown), Request.of(_news, is_unknown)
+        if not after.unknown and _olds.get(keys.METADATA) and before.label != after.label:
+            return DiffResult(changes=True, replaces=[keys.METADATA], delete_before_replace=True)
+        observed: Any = _news.get(keys.OBSERVED)
+        unsettled = isinstance(observed, Mapping) and observed.get("settled") is False
+        edited = contains_unknowns({key: _news.get(key) for key in keys.KEPT}) or any(
+            plain(_olds.get(key)) != plain(_news.get(key)) for key in keys.KEPT
+        )
+        return DiffResult(changes=edited or unsettled or _olds.get(keys.PHASE) != CONVERGED)
+
+    def create(self, props: Json) -> CreateResult:
+        """Bring the deployment about; a rollout that does not end well is `Incomplete`, and kept."""
+        asked = Request.of(props, is_unknown)
+        return CreateResult(asked.label, self._converge(asked, props))
+
+    def update(self, _id: str, _olds: Json, _news: Json) -> UpdateResult:
+        """Bring the edit about, from wherever the last run stopped."""
+        return UpdateResult(self._converge(Request.of(_news, is_unknown), _news))
+
+    def read(self, id_: str, props: Json) -> ReadResult:
+        """What a refresh finds: nothing any more, or whether the cluster still agrees with the state."""
+        from gpustack_components.components.preview import recheck
+
+        asked = Request.of(props, is_unknown)
+        try:
+            found = recheck(asked, self._connect(asked, hasty=True))
+        except _cluster_error() as failure:
+            raise RolloutError(f"{asked.label} cannot be refreshed: {failure}") from None
+        if found is None:
+            return ReadResult(None, {})
+        if not found:
+            return ReadResult(id_, dict(props))
+        return ReadResult(id_, {**props, keys.PHASE: INCOMPLETE, keys.REASONS: list(found), keys.READY: False})
+
+    def delete(self, _id: str, _props: Json) -> None:
+        """Remove everything of the deployment and wait until it is gone; raises while anything is left, so that it
+        stays in state.
+        """
+        from gpustack_components.components.judgement import read_timeouts
+        from gpustack_components.rollout.converge import RolloutRefused, teardown
+
+        asked = Request.of(_props, is_unknown)
+        with interruption.operation() as stop:
+            try:
+                outcome = teardown(
+                    self._connect(asked),
+                    asked.namespace,
+                    asked.name,
+                    owner=asked.owner,
+                    holder=_holder(asked),
+                    timeouts=read_timeouts(asked)[0],
+                    progress=partial(engine_link.say, asked.resource_urn),
+                    stop=stop,
+                )
+            except (RolloutRefused, _cluster_error()) as failure:
+                raise RolloutError(f"{asked.label} cannot be removed: {failure}") from None
+        if outcome.phase != "Deleted":
+            reasons = _reasons(outcome) or ("not everything is gone",)
+            raise RolloutError(
+                "\n".join((f"{asked.label} is not removed yet; run the same command again to go on", *reasons))
+            )
+
+    def _connect(self, asked: Request, *, hasty: bool = False) -> "Cluster":
+        """The cluster of the request: its own arguments, else the stack's configuration, else the ambient one."""
+        from gpustack_components.cluster.client import connect
+        from gpustack_components.components.observation import HASTE
+
+        given = asked.kubeconfig is not None or asked.context is not None
+        kubeconfig, context = (asked.kubeconfig, asked.context) if given else self._configured
+        return connect(kubeconfig, context, patience=HASTE if hasty else None)
+
+    def _converge(self, asked: Request, props: Json) -> Json:
+        from gpustack_components.components.judgement import encode, read_timeouts
+        from gpustack_components.components.observation import endpoint_of
+        from gpustack_components.components.preview import prepare
+        from gpustack_components.rollout.contract import Outcome, RolloutRefused, Wanted
+        from gpustack_components.rollout.converge import converge
+
+        hidden = [path for path, _ in paths_of(props, is_unknown)]
+        if hidden:
+            raise RolloutError(f"{asked.label}: not known although the update runs: {', '.join(hidden)}")
+        with interruption.operation() as stop:
+            try:
+                cluster = self._connect(asked)
+                judgement = prepare(asked, cluster)
+                if judgement.resolved is None or judgement.document is None:
+                    raise RolloutError("\n".join((f"{asked.label} cannot be brought about:", *judgement.sentences)))
+                wanted = Wanted.of(
+                    judgement.resolved,
+                    encode(judgement.document),
+                    owner=asked.owner,
+                    holder=_holder(asked),
+                    adopt=frozenset(asked.adopt),
+                )
+                outcome = converge(
+                    cluster,
+                    wanted,
+                    timeouts=read_timeouts(asked)[0],
+                    progress=partial(engine_link.say, asked.resource_urn),
+                    stop=stop,
+                )
+            except (RolloutRefused, _cluster_error()) as failure:
+                raise RolloutError(f"{asked.label} was not begun: {failure}") from None
+            except RolloutError:
+                raise
+            except Exception as defect:
+                outcome = Outcome(INCOMPLETE, (f"a defect of gpustack_components, please report it: {defect!r}",))
+        return {
+            **kept(props),
+            keys.PHASE: CONVERGED if outcome.phase == CONVERGED else INCOMPLETE,
+            keys.REASONS: list(_reasons(outcome)),
+            keys.READY: outcome.phase == CONVERGED,
+            keys.ENDPOINT: endpoint_of(judgement.resolved),
+        }
+
+
+def _reasons(outcome: "Outcome") -> tuple[str, ...]:
+    why = interruption.interrupted()
+    return (why, *outcome.reasons) if outcome.interrupted and why else outcome.reasons
+
+
+def _holder(asked: Request) -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "somebody"
+    return f"{user} ({asked.owner})" if asked.owner else user
+
+
+def _say_plan(asked: Request, plan: tuple[str, ...], warnings: tuple[str, ...]) -> None:
+    if plan:
+        engine_link.say(asked.resource_urn, "\n".join(plan), lasting=True)
+    for warning in warnings:
+        engine_link.say(asked.resource_urn, warning, level="warning", lasting=True)
+
+
+def _cluster_error() -> type[Exception]:
+    from gpustack_components.cluster.port import ClusterError
+
+    return ClusterError

@@ -1,0 +1,5 @@
+from pulumi_policy import PolicyPack
+
+from policies.admission.pack import POLICIES
+
+PolicyPack("gpustack-admission", POLICIES)

@@ -1,0 +1,154 @@
+"""What a policy sees of a ModelDeployment: the analyzer's proxies as plain JSON, decoded and reviewed once per
+resource.
+
+Values that a preview does not know yet are named and never guessed at: what stands beside them is judged, and the
+policy says afterwards what it could not judge.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import local
+from typing import TYPE_CHECKING, Any, cast
+
+from pulumi_policy import ReportViolation, ResourceValidationArgs
+from pulumi_policy.proxy import UnknownValueError
+
+from gpustack_components.components.judgement import Judgement, review_only
+from gpustack_components.components.plain import Json, known
+from gpustack_components.components.request import METADATA, SPEC, Request
+
+if TYPE_CHECKING:
+    from gpustack_components.api.model_deployment import ModelDeployment
+
+COMPONENT = "gpustack:index:ModelDeployment"
+ROLLOUT = "pulumi-python:dynamic/gpustack:Rollout"
+DOCS = "https://github.com/gpustack/gpustack-components/blob/main/docs"
+
+
+@dataclass(frozen=True, slots=True)
+class NotKnown:
+    """Stands where a value is not known before the update."""
+
+    error: UnknownValueError
+    """What the analyzer raised when it was touched."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One ModelDeployment as a policy sees it."""
+
+    urn: str
+    """Address of the resource that declares it."""
+    name: str
+    """The resource's logical name."""
+    request: Request
+    """What the program asks for."""
+    judgement: Judgement
+    """The decoded document, refusals and what could not be judged."""
+    errors: tuple[UnknownValueError, ...] = field(default=(), repr=False)
+    """What the analyzer raised for the values that are not known yet, in document order."""
+
+    @property
+    def document(self) -> "ModelDeployment | None":
+        """The defaulted document; None when it does not decode, which the admission pack reports."""
+        return self.judgement.document
+
+    def hides(self, path: str) -> bool:
+        """Whether the value at a path is, or is inside, something not known yet."""
+        return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in self.request.unknown)
+
+
+def plain_properties(value: Any) -> Any:
+    """Proxies as plain dicts and lists; a value not known yet becomes `NotKnown`."""
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[str, Any]", value)
+        return {key: _touch(mapping, key) for key in mapping}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        sequence = cast("Sequence[Any]", value)
+        return [_touch(sequence, index) for index in range(len(sequence))]
+    return value
+
+
+def _touch(container: Any, key: Any) -> Any:
+    try:
+        return plain_properties(container[key])
+    except UnknownValueError as error:
+        return NotKnown(error)
+
+
+def _is_unknown(value: Any) -> bool:
+    return isinstance(value, NotKnown)
+
+
+def _errors(value: Any) -> Iterator[UnknownValueError]:
+    if isinstance(value, NotKnown):
+        yield value.error
+    elif isinstance(value, dict):
+        for inner in cast("dict[str, Any]", value).values():
+            yield from _errors(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[Any]", value):
+            yield from _errors(inner)
+
+
+_last = local()
+
+
+def deployment_of(args: ResourceValidationArgs) -> Deployment | None:
+    """The deployment that a resource declares, or None for any other resource.
+
+    The Rollout below a component repeats what the component says, so it is looked at only where it stands alone.
+    Policies of one pack run one after the other on the same resource: the last one is remembered.
+    """
+    if args.resource_type not in (COMPONENT, ROLLOUT) or f"{COMPONENT}$" in args.urn:
+        return None
+    properties: Json = plain_properties(args.props)
+    remembered: tuple[str, Json, Deployment] | None = getattr(_last, "deployment", None)
+    if remembered is not None and remembered[0] == args.urn and remembered[1] == properties:
+        return remembered[2]
+    request = Request.of(properties, _is_unknown)
+    found = Deployment(
+        args.urn,
+        args.name,
+        request,
+        review_only(request),
+        tuple(_errors({key: properties.get(key) for key in (METADATA, SPEC)})),
+    )
+    _last.deployment = (args.urn, properties, found)
+    return found
+
+
+def without_crashing(
+    policy: str, judge: Callable[[ResourceValidationArgs, ReportViolation], None]
+) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
+    """The judge of a policy, a defect in which is reported as a violation: an exception would end the whole preview
+    without a word about it.
+
+    What the analyzer raises itself passes: a value that is not known yet, and a policy that does not apply.
+    """
+
+    def guarded(args: ResourceValidationArgs, report: ReportViolation) -> None:
+        try:
+            judge(args, report)
+        except UnknownValueError:
+            raise
+        except Exception as defect:
+            if type(defect).__module__.startswith("pulumi_policy"):
+                raise
+            report(
+                f"{args.name}: the policy {policy} itself failed with {defect!r}, so nothing was judged; "
+                "this is a defect of gpustack_components, please report it",
+                None,
+            )
+
+    return guarded
+
+
+def to_plain(value: Any) -> Any:
+    """A policy's configuration or another resource's properties as plain JSON; raises `UnknownValueError` on a value
+    not known yet.
+    """
+    found = plain_properties(value)
+    for error in _errors(found):
+        raise error
+    return known(found, _is_unknown).value

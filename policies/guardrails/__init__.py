@@ -1,0 +1,1 @@
+"""The guardrails pack: what an organisation adds to admission, each guardrail switched on by its configuration."""
