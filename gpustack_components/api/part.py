@@ -1,7 +1,7 @@
 """The base of every object in a document, and the scalar types of the API (api sheet 2).
 
-Python attributes are the snake_case of the field; documents travel in camelCase. A field that was absent is None (a list
-or map: empty), unless the API's schema defaults it. Strict where the API server is: text is no number, true is no number.
+Python attributes are the snake_case of the field; documents travel in camelCase. A field that was absent is None (a
+list or map: empty), unless the schema defaults it. Strict where the API server is: text is no number, nor is true.
 """
 
 from typing import Annotated, Any, Literal, TypeAlias

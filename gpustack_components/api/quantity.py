@@ -1,6 +1,6 @@
 """Kubernetes quantities: `500m`, `64Gi`, `1e3`, parsed, compared, computed and printed as apimachinery does.
 
-A quantity is exact: it is held as a whole number of billionths, the finest step Kubernetes keeps. It remembers how it was
+A quantity is exact: a whole number of billionths, the finest step Kubernetes keeps. It remembers how it was
 spelled, so that a document is written back as it was read.
 """
 
