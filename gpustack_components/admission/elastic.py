@@ -1,0 +1,414 @@
+"""Elastic expert parallelism: one role that grows in width, its members' configuration fixed (api sheet 6.4)."""
+
+from collections.abc import Iterator
+
+from gpustack_components.admission.case import Case, RoleCase
+from gpustack_components.admission.rule import UPDATE, Need, Rule
+from gpustack_components.api.command_line.flags import entry_name, resolve_flag
+from gpustack_components.api.command_line.owned import VLLM
+from gpustack_components.api.command_line.parallelism import ELASTIC_MAX
+from gpustack_components.api.refusal import Refusal
+
+_SUBJECT = "elastic expert parallelism"
+_SOURCE = "api-and-admission 6.4, elastic-ep 1.2"
+_NEEDS_OLD: frozenset[Need] = frozenset(("object", "previous"))
+
+_OWNED_ARGUMENTS = (
+    "--data-parallel-size",
+    "--data-parallel-size-local",
+    "--data-parallel-backend",
+    "--data-parallel-address",
+    "--enable-expert-parallel",
+    "--enable-elastic-ep",
+    "--enable-eplb",
+    "--distributed-executor-backend",
+    "--ray-address",
+)
+_SHORT = {
+    "-dp": "--data-parallel-size",
+    "-dpl": "--data-parallel-size-local",
+    "-dpb": "--data-parallel-backend",
+    "-dpa": "--data-parallel-address",
+    "-ep": "--enable-expert-parallel",
+    "-e": "--enable-expert-parallel",
+}
+_OWNED_ENVIRONMENT = frozenset(
+    (
+        "VLLM_DP_SIZE",
+        "VLLM_DATA_PARALLEL_SIZE_LOCAL",
+        "VLLM_ENABLE_ELASTIC_EP",
+        "VLLM_ENABLE_EPLB",
+        "VLLM_TENSOR_PARALLEL_SIZE",
+        "VLLM_PIPELINE_PARALLEL_SIZE",
+        "VLLM_RAY_ADDRESS",
+        "RAY_ADDRESS",
+        "GPUSTACK_ELASTIC_POD_UID",
+        "GPUSTACK_ELASTIC_POD_IP",
+        "VLLM_RAY_DP_PACK_STRATEGY",
+        "RAY_OVERRIDE_LABELS",
+    )
+)
+
+
+def _rule(rule_id: str, when: str, way_out: str, *paths: str, update: bool = False) -> Rule:
+    return Rule(
+        id=rule_id,
+        subject=_SUBJECT,
+        layer="webhook",
+        when=when,
+        way_out=way_out,
+        source=_SOURCE,
+        paths=paths,
+        operations=UPDATE if update else ("create", "update"),
+        needs=_NEEDS_OLD if update else frozenset(("object",)),
+    )
+
+
+ELASTIC_ENGINE = _rule(
+    "elastic-engine",
+    "a role carries `elasticEp` and the engine is not vLLM",
+    "Use vLLM, or drop `elasticEp`.",
+    "spec.engine.name",
+)
+ELASTIC_ONLY_ROLE = _rule(
+    "elastic-only-role",
+    "a second role stands beside an elastic one, elastic itself or not",
+    "Keep one role; its width sizes the collective.",
+    "spec.roles",
+)
+ELASTIC_WIDTH_BOUND = Rule(
+    id="elastic-width-bound",
+    subject=_SUBJECT,
+    layer="schema",
+    when="`elasticEp.width` is below 2 or above 64",
+    way_out="State a width from 2 to 64.",
+    source=_SOURCE,
+    paths=("spec.roles[].elasticEp.width",),
+)
+ELASTIC_MAX_WIDTH = _rule(
+    "elastic-max-width",
+    "`elasticEp.width` exceeds the `--elastic-ep-max-dp-size` the role declares",
+    "Lower the width, or declare a larger maximum when the deployment is created.",
+    "spec.roles[].elasticEp.width",
+)
+ELASTIC_PARALLEL_UNREADABLE = _rule(
+    "elastic-parallel-unreadable",
+    "the parallel degrees of an elastic role cannot be read",
+    "Correct the flag that `parallel-degree` names.",
+    "spec.roles[].extraArgs",
+)
+ELASTIC_PP_PCP = _rule(
+    "elastic-pp-pcp",
+    "an elastic role declares a pipeline-parallel or prefill-context-parallel degree other than 1",
+    "Remove both flags, or set them to 1.",
+    "spec.roles[].extraArgs",
+)
+ELASTIC_KIND = _rule(
+    "elastic-kind", "an elastic role is no Server", "Make it a Server, or drop `elasticEp`.", "spec.roles[].kind"
+)
+ELASTIC_REPLICAS = _rule(
+    "elastic-replicas",
+    "`replicas` of an elastic role is not 1",
+    "Set replicas to 1 and size the role by `elasticEp.width`.",
+    "spec.roles[].replicas",
+)
+ELASTIC_SIZE = _rule(
+    "elastic-size",
+    "`size` of an elastic role is not 1",
+    "Set size to 1 and size the role by `elasticEp.width`.",
+    "spec.roles[].size",
+)
+ELASTIC_COMMAND = _rule(
+    "elastic-command",
+    "an elastic role has its own `command`",
+    "Move the arguments into `extraArgs`, or drop `elasticEp`.",
+    "spec.roles[].command",
+)
+ELASTIC_ACCELERATOR = _rule(
+    "elastic-accelerator",
+    "`resources.accelerator` of an elastic role differs from its tensor-parallel degree",
+    "Ask for as many cards as the tensor-parallel degree, or leave the field out.",
+    "spec.roles[].resources.accelerator",
+)
+ELASTIC_WHOLE_CARDS = _rule(
+    "elastic-whole-cards",
+    "an elastic role asks for a slice or a partition of a card",
+    "Ask for whole cards.",
+    "spec.roles[].resources.acceleratorSlicedMemoryPercentage",
+    "spec.roles[].resources.acceleratorSlicedCoresPercentage",
+    "spec.roles[].resources.acceleratorPartitionedProfile",
+)
+ELASTIC_ARGUMENT = _rule(
+    "elastic-argument",
+    "`extraArgs` of an elastic role names, in any spelling vLLM reads, an argument the profile writes itself",
+    "Remove the argument.",
+    "spec.roles[].extraArgs",
+)
+ELASTIC_ENV = _rule(
+    "elastic-env",
+    "`env` of an elastic role sets a variable the profile writes itself",
+    "Remove the variable.",
+    "spec.roles[].env[].name",
+)
+ELASTIC_PRESENCE = _rule(
+    "elastic-presence",
+    "`elasticEp` is added to or removed from a stored deployment",
+    "Create another deployment.",
+    "spec.roles.elasticEp",
+    update=True,
+)
+ELASTIC_ROLE_MOVED = _rule(
+    "elastic-role-moved",
+    "`elasticEp` stands on a role of another name than the stored one",
+    "Keep it on its role, or create another deployment.",
+    "spec.roles[].name",
+    update=True,
+)
+ELASTIC_TP_FROZEN = _rule(
+    "elastic-tp-frozen",
+    "the tensor-parallel degree of an elastic role differs from the stored one, or either cannot be read",
+    "Restore the degree, or create another deployment.",
+    "spec.roles[].extraArgs",
+    update=True,
+)
+ELASTIC_MAX_WIDTH_FROZEN = _rule(
+    "elastic-max-width-frozen",
+    "the value of `--elastic-ep-max-dp-size` differs from the stored one, is added or is removed",
+    "Restore the value, or create another deployment.",
+    "spec.roles[].extraArgs",
+    update=True,
+)
+ELASTIC_WIDTH_DECREASE = _rule(
+    "elastic-width-decrease",
+    "`elasticEp.width` is below the stored width",
+    "Keep the width or raise it; to serve narrower, create another deployment.",
+    "spec.roles[].elasticEp.width",
+    update=True,
+)
+
+RULES = (
+    ELASTIC_ENGINE,
+    ELASTIC_ONLY_ROLE,
+    ELASTIC_WIDTH_BOUND,
+    ELASTIC_MAX_WIDTH,
+    ELASTIC_PARALLEL_UNREADABLE,
+    ELASTIC_PP_PCP,
+    ELASTIC_KIND,
+    ELASTIC_REPLICAS,
+    ELASTIC_SIZE,
+    ELASTIC_COMMAND,
+    ELASTIC_ACCELERATOR,
+    ELASTIC_WHOLE_CARDS,
+    ELASTIC_ARGUMENT,
+    ELASTIC_ENV,
+    ELASTIC_PRESENCE,
+    ELASTIC_ROLE_MOVED,
+    ELASTIC_TP_FROZEN,
+    ELASTIC_MAX_WIDTH_FROZEN,
+    ELASTIC_WIDTH_DECREASE,
+)
+
+
+def judge_elastic(case: Case) -> Iterator[Refusal]:
+    """The profile on the submitted object, then against the stored one; nothing where neither carries it."""
+    elastic = [role for role in case.new.roles if role.elastic]
+    if elastic:
+        yield from _judge_deployment(case, elastic)
+        for role in elastic:
+            yield from _judge_degrees(role)
+            yield from _judge_configuration(role)
+            yield from _judge_owned(role)
+    if case.old is not None:
+        stored = [role for role in case.old.roles if role.elastic]
+        if elastic or stored:
+            yield from _judge_update(elastic, stored)
+
+
+def _judge_deployment(case: Case, elastic: list[RoleCase]) -> Iterator[Refusal]:
+    if case.engine != VLLM:
+        yield ELASTIC_ENGINE.refuse(
+            "spec.engine.name",
+            f"elasticEp is a profile of vLLM, and the engine is {case.engine}; use vLLM, or drop elasticEp",
+            case.engine,
+        )
+    if len(elastic) > 1:
+        named = " and ".join(f'"{role.name}"' for role in elastic)
+        yield ELASTIC_ONLY_ROLE.refuse(
+            "spec.roles",
+            f"roles {named} all carry elasticEp, and one may; keep it on one role, whose width sizes the collective",
+        )
+    if len(case.new.roles) > 1:
+        others = " and ".join(f'"{role.name}"' for role in case.new.roles if role is not elastic[0])
+        yield ELASTIC_ONLY_ROLE.refuse(
+            "spec.roles",
+            f'role "{elastic[0].name}" carries elasticEp and is then the only role, beside it stands {others}; '
+            "remove it, its width "
+            "and not a second role sizes the collective",
+        )
+
+
+def _width(role: RoleCase) -> int:
+    return role.role.elastic_ep.width if role.role.elastic_ep else 0
+
+
+def _judge_degrees(role: RoleCase) -> Iterator[Refusal]:
+    read = role.parallelism
+    width_path = f"{role.path}.elasticEp.width"
+    width = _width(role)
+    if not 2 <= width <= 64:
+        yield ELASTIC_WIDTH_BOUND.refuse(width_path, f"{width} is no width; state one from 2 to 64", width)
+    if read.errors:
+        named = ", ".join(dict.fromkeys(error.flag for error in read.errors))
+        yield ELASTIC_PARALLEL_UNREADABLE.refuse(
+            f"{role.path}.extraArgs", f"an elastic role needs readable degrees, and {named} is not; correct its value"
+        )
+        return
+    if 0 < read.elastic_max < width:
+        yield ELASTIC_MAX_WIDTH.refuse(
+            width_path,
+            f"width {width} exceeds {ELASTIC_MAX} {read.elastic_max} of {role.path}.extraArgs; lower the width (the "
+            "maximum is fixed "
+            "once the deployment exists)",
+            width,
+        )
+    if read.pipeline != 1 or read.prefill_context != 1:
+        yield ELASTIC_PP_PCP.refuse(
+            f"{role.path}.extraArgs",
+            f"pipeline-parallel {read.pipeline} and prefill-context-parallel {read.prefill_context} must both be 1 "
+            "on an elastic "
+            "role; remove the flags",
+        )
+
+
+def _judge_configuration(role: RoleCase) -> Iterator[Refusal]:
+    path, declared = role.path, role.role
+    if role.kind != "Server":
+        yield ELASTIC_KIND.refuse(
+            f"{path}.kind", f"an elastic role is a Server, not {role.kind}; make it one, or drop elasticEp", role.kind
+        )
+    if declared.replicas != 1:
+        yield ELASTIC_REPLICAS.refuse(
+            f"{path}.replicas",
+            f"an elastic role has 1 replica, not {declared.replicas}; set 1 and size it by {path}.elasticEp.width",
+            declared.replicas,
+        )
+    if declared.size != 1:
+        yield ELASTIC_SIZE.refuse(
+            f"{path}.size",
+            f"an elastic role has size 1, not {declared.size}; set 1 and size it by {path}.elasticEp.width",
+            declared.size,
+        )
+    if declared.command:
+        yield ELASTIC_COMMAND.refuse(
+            f"{path}.command",
+            "an elastic role's command line is written for it; move the arguments into extraArgs, or drop elasticEp",
+        )
+    resources = declared.resources
+    if resources is None:
+        return
+    cards, tensor = resources.accelerator, role.parallelism.tensor
+    if not role.parallelism.errors and cards is not None and cards != tensor:
+        yield ELASTIC_ACCELERATOR.refuse(
+            f"{path}.resources.accelerator",
+            f"every member of an elastic role holds its tensor-parallel degree in cards, {tensor}, not {cards}; ask "
+            f"for {tensor}, or "
+            "leave the field out",
+            str(cards),
+        )
+    shares = (
+        ("acceleratorSlicedMemoryPercentage", resources.accelerator_sliced_memory_percentage),
+        ("acceleratorSlicedCoresPercentage", resources.accelerator_sliced_cores_percentage),
+        ("acceleratorPartitionedProfile", resources.accelerator_partitioned_profile),
+    )
+    for field, value in shares:
+        if value:
+            yield ELASTIC_WHOLE_CARDS.refuse(
+                f"{path}.resources.{field}",
+                f"an elastic role takes whole cards, no share of one; remove {field}",
+                value,
+            )
+
+
+def _judge_owned(role: RoleCase) -> Iterator[Refusal]:
+    for entry in role.role.extra_args:
+        flag = _owned_flag(entry)
+        if flag is not None:
+            spelling = entry_name(entry)
+            spelled = "" if spelling == flag else f' (spelled "{spelling}")'
+            yield ELASTIC_ARGUMENT.refuse(
+                f"{role.path}.extraArgs",
+                f"{flag}{spelled} is written for an elastic role and may not be set; remove it",
+                entry,
+            )
+    for position, variable in enumerate(role.role.env):
+        if variable.name in _OWNED_ENVIRONMENT:
+            yield ELASTIC_ENV.refuse(
+                f"{role.path}.env[{position}].name",
+                f"{variable.name} is written for an elastic role and may not be set; remove it",
+                variable.name,
+            )
+
+
+def _owned_flag(entry: str) -> str | None:
+    """The profile's argument that an entry names, with any number of dashes, or in any longer spelling vLLM reads."""
+    if not entry.startswith("-"):
+        return None
+    bare = entry_name(entry).lstrip("-")
+    if f"--{bare}" in _OWNED_ARGUMENTS:
+        return f"--{bare}"
+    return _SHORT.get(f"-{bare}") or resolve_flag(VLLM, entry, _OWNED_ARGUMENTS)
+
+
+def _judge_update(elastic: list[RoleCase], stored: list[RoleCase]) -> Iterator[Refusal]:
+    if not elastic or not stored:
+        change = "added to" if elastic else "removed from"
+        yield ELASTIC_PRESENCE.refuse(
+            "spec.roles.elasticEp",
+            f"elasticEp was {change} a stored deployment; that describes another deployment, which is created rather "
+            "than edited",
+        )
+        return
+    role, before = elastic[0], stored[0]
+    if role.name != before.name:
+        yield ELASTIC_ROLE_MOVED.refuse(
+            f"{role.path}.name",
+            f'elasticEp stood on role "{before.name}" and stands on "{role.name}"; keep it there, or create another '
+            "deployment",
+            role.name,
+        )
+        return
+    arguments = f"{role.path}.extraArgs"
+    new, old = role.parallelism, before.parallelism
+    if new.errors or old.errors:
+        side = "submitted" if new.errors else "stored"
+        yield ELASTIC_TP_FROZEN.refuse(
+            arguments,
+            f"the tensor-parallel degree is fixed at creation, and the {side} one cannot be read; correct the "
+            "arguments, or create "
+            "another deployment",
+        )
+    else:
+        if new.tensor != old.tensor:
+            yield ELASTIC_TP_FROZEN.refuse(
+                arguments,
+                f"the tensor-parallel degree is fixed at creation, and {old.tensor} became {new.tensor}; restore "
+                f"{old.tensor}, or "
+                "create another deployment",
+                new.tensor,
+            )
+        if new.elastic_max != old.elastic_max:
+            yield ELASTIC_MAX_WIDTH_FROZEN.refuse(
+                arguments,
+                f"{ELASTIC_MAX} is fixed at creation, and {old.elastic_max or 'no value'} became "
+                f"{new.elastic_max or 'no value'}; "
+                "restore it, or create another deployment",
+                new.elastic_max,
+            )
+    if _width(role) < _width(before):
+        yield ELASTIC_WIDTH_DECREASE.refuse(
+            f"{role.path}.elasticEp.width",
+            f"{_width(before)} became {_width(role)}, and an elastic role only grows; keep {_width(before)} or raise "
+            "it, or create "
+            "another deployment",
+            _width(role),
+        )

@@ -1,0 +1,92 @@
+"""What is admitted and still worth a word: warnings, never refusals (api sheet 4.3, 9)."""
+
+from collections.abc import Iterator
+
+from gpustack_components.admission.case import Case, RoleCase
+from gpustack_components.admission.rule import UPDATE, Rule
+from gpustack_components.api.command_line.flags import occurrences
+from gpustack_components.api.command_line.owned import VLLM
+from gpustack_components.api.refusal import Refusal
+
+_API_KEY = "--api-key"
+_API_KEY_VARIABLE = "VLLM_API_KEY"
+_OPTIONAL = {
+    "size": "size",
+    "resources": "resources",
+    "topology": "topology",
+    "image": "image",
+    "image_pull_policy": "imagePullPolicy",
+    "image_pull_secrets": "imagePullSecrets",
+    "privileged": "privileged",
+    "ports": "ports",
+    "additional_volumes": "additionalVolumes",
+    "shm_size": "shmSize",
+    "command": "command",
+    "extra_args": "extraArgs",
+    "env": "env",
+    "termination_grace_period_seconds": "terminationGracePeriodSeconds",
+    "startup_timeout_seconds": "startupTimeoutSeconds",
+    "replicas": "replicas",
+}
+
+API_KEY_UNREADY = Rule(
+    id="api-key-unready",
+    subject="engine arguments",
+    layer="review",
+    when="a vLLM decoder behind the routing proxy asks callers for an API key, so that its probes are answered 401",
+    way_out="Authenticate callers at the gateway in front, and remove the key from the role.",
+    source="api-and-admission 4.3",
+    paths=("spec.roles[].extraArgs[]", "spec.roles[].env[]"),
+    severity="warn",
+)
+ROLE_FIELDS_DROPPED = Rule(
+    id="role-fields-dropped",
+    subject="identity",
+    layer="review",
+    when="an update states a role without optional fields that the stored role has, as a merge patch of `roles` does",
+    way_out="State the role in full, or change one field with a JSON patch.",
+    source="api-and-admission 9",
+    paths=("spec.roles[]",),
+    operations=UPDATE,
+    needs=frozenset(("object", "previous")),
+    severity="warn",
+)
+
+RULES = (API_KEY_UNREADY, ROLE_FIELDS_DROPPED)
+
+
+def warn_api_keys(case: Case, role: RoleCase) -> Iterator[Refusal]:
+    """API keys on a decoder whose probes cannot send one."""
+    if case.engine != VLLM or not role.proxied:
+        return
+    message = (
+        "the engine then answers 401 to the probes of this decoder, which never becomes ready; authenticate callers "
+        "at the gateway "
+        "in front, and remove it"
+    )
+    for found in occurrences(VLLM, role.role.extra_args, _API_KEY):
+        yield API_KEY_UNREADY.refuse(f"{role.path}.extraArgs[{found.index}]", f"{_API_KEY}: {message}")
+    for position, variable in enumerate(role.role.env):
+        if variable.name == _API_KEY_VARIABLE:
+            yield API_KEY_UNREADY.refuse(f"{role.path}.env[{position}]", f"{_API_KEY_VARIABLE}: {message}")
+
+
+def warn_dropped_fields(case: Case, role: RoleCase) -> Iterator[Refusal]:
+    """Optional fields a stored role has and its restatement lacks."""
+    stored = case.stored(role)
+    if stored is None:
+        return
+    dropped = [
+        field
+        for attribute, field in _OPTIONAL.items()
+        if attribute in stored.role.model_fields_set
+        and attribute not in role.role.model_fields_set
+        and getattr(stored.role, attribute) != getattr(role.role, attribute)
+    ]
+    if dropped:
+        yield ROLE_FIELDS_DROPPED.refuse(
+            role.path,
+            f'role "{role.name}" no longer states {", ".join(dropped)} and falls back to defaults; if that is not '
+            "meant, state the "
+            "role in full",
+        )
