@@ -9,6 +9,9 @@ from gpustack_components.cli.guard import ExitCode, guarded
 from gpustack_components.cli.output import TextOrJson
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack_components.api.refusal import Refusal
     from gpustack_components.cli.judge import Judged, Judgement
 
 Json = dict[str, Any]
@@ -53,15 +56,12 @@ def report(judgement: "Judgement") -> Json:
     """The verdict as other tools read it (design, section 8)."""
     from gpustack_components.api.encode import encode
 
+    judged = judgement.judged
     return {
         "refused": judgement.refused,
-        "refusals": [_refusal(one, refusal) for one in judgement.judged for refusal in one.refusals],
-        "warnings": [
-            {"document": one.label, "source": one.place, "message": str(warning)}
-            for one in judgement.judged
-            for warning in _remarks(one)
-        ],
-        "documents": [encode(one.review.document) for one in judgement.judged if one.review.document is not None],
+        "refusals": [_finding(one, refusal) for one in judged for refusal in one.review.refusals],
+        "warnings": [warning for one in judged for warning in _warnings(one)],
+        "documents": [encode(one.review.document) for one in judged if one.review.document is not None],
     }
 
 
@@ -69,12 +69,13 @@ def lines(judgement: "Judgement") -> list[str]:
     """The verdict for people: the documents that something is said of, one line for each thing, and a summary."""
     told: list[str] = []
     for one in judgement.judged:
-        remarks = _remarks(one)
-        if not one.refusals and not remarks:
+        review = one.review
+        if not (review.refusals or review.warnings or review.unjudged):
             continue
         told.append(output.marked(f"{one.place}: {one.kind} {one.label}", "white", bold=True))
-        told.extend(f"  {output.marked('refused', 'red')}  {refusal}" for refusal in one.refusals)
-        told.extend(f"  {output.marked('warning', 'yellow')}  {remark}" for remark in remarks)
+        told.extend(f"  {output.marked('refused', 'red')}  {refusal}" for refusal in review.refusals)
+        told.extend(f"  {output.marked('warning', 'yellow')}  {warning}" for warning in review.warnings)
+        told.extend(f"  {output.marked('unknown', 'cyan')}  {gap}" for gap in review.unjudged)
     told.append(_summary(judgement))
     return told
 
@@ -84,29 +85,44 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _refusal(one: "Judged", refusal: Any) -> Json:
+def _finding(one: "Judged", found: "Refusal") -> Json:
     return {
-        "rule": refusal.rule,
-        "path": refusal.path,
-        "message": refusal.message,
-        "value": refusal.value,
-        "transient": refusal.transient,
+        "rule": found.rule,
+        "path": found.path,
+        "message": found.message,
+        "value": found.value,
+        "transient": found.transient,
         "document": one.label,
         "source": one.place,
     }
 
 
-def _remarks(one: "Judged") -> tuple[str, ...]:
-    return tuple(str(remark) for remark in (*one.review.warnings, *one.review.unjudged))
+def _warnings(one: "Judged") -> "Iterator[Json]":
+    """What is accepted and worth a word; a gap in what is known has no rule and names the rules it leaves open."""
+    for warning in one.review.warnings:
+        yield _finding(one, warning)
+    for gap in one.review.unjudged:
+        yield {
+            "rule": None,
+            "path": gap.path,
+            "message": gap.reason,
+            "value": None,
+            "transient": True,
+            "document": one.label,
+            "source": one.place,
+            "notJudged": list(gap.rules),
+        }
 
 
 def _summary(judgement: "Judgement") -> str:
-    refusals = sum(len(one.refusals) for one in judgement.judged)
-    remarks = sum(len(_remarks(one)) for one in judgement.judged)
-    read = counted(len(judgement.judged), "document")
-    verdict = (
-        output.marked(f"refused ({counted(refusals, 'refusal')})", "red", bold=True)
-        if refusals
-        else output.marked("accepted", "green", bold=True)
-    )
-    return f"{read}: {verdict}" + (f", {counted(remarks, 'warning')}" if remarks else "")
+    reviews = [one.review for one in judgement.judged]
+    refusals = sum(len(review.refusals) for review in reviews)
+    warnings = sum(len(review.warnings) for review in reviews)
+    open_rules = len({rule for review in reviews for gap in review.unjudged for rule in gap.rules})
+    verdict = f"refused ({counted(refusals, 'refusal')})" if refusals else "accepted"
+    told = [output.marked(verdict, "red" if refusals else "green", bold=True)]
+    if warnings:
+        told.append(counted(warnings, "warning"))
+    if open_rules:
+        told.append(f"{counted(open_rules, 'rule')} not judged")
+    return f"{counted(len(reviews), 'document')}: {', '.join(told)}"

@@ -1,6 +1,6 @@
 """Reading and reviewing the documents of a command: what `check`, `render` and `plan` share."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,8 @@ from gpustack_components.cli.live import DEFAULT_NAMESPACE, LiveBindings
 
 if TYPE_CHECKING:
     from gpustack_components.admission.review import Review
+    from gpustack_components.api.document import Document
     from gpustack_components.api.load import RawDocument
-
     from gpustack_components.api.refusal import Refusal
     from gpustack_components.bindings.catalog import Bindings
     from gpustack_components.bindings.settings import Settings
@@ -63,10 +63,6 @@ class Judgement:
         """Whether any document is refused."""
         return any(one.refusals for one in self.judged)
 
-    def accepted(self, kind: type) -> "Iterable[Any]":
-        """The accepted, defaulted documents of one kind."""
-        return (one.review.document for one in self.judged if isinstance(one.review.document, kind))
-
 
 def judge(
     files: Sequence[str], *, old: str | None = None, settings_file: str | None = None, live: LiveBindings | None = None
@@ -80,23 +76,15 @@ def judge(
     before = {_key(raw.value): raw.value for raw in sources.read_old(old, files)} if old is not None else {}
     settings = read_settings(settings_file)
 
-    from gpustack_components.admission.review import review
-    from gpustack_components.api.decode import decode
+    from gpustack_components.admission.review import review_all
     from gpustack_components.bindings.catalog import Bindings
 
-    decoded = [decode(raw.value) for raw in raws]
-    declared = {_key(raw.value) for raw in raws}
-    live = live or LiveBindings()
-    observed = [decode(value, stored=True) for value in live.objects if _key(value) not in declared]
-    known = [one.document for one in (*decoded, *observed) if one.document is not None]
-    bindings = Bindings.of(known, complete="InstanceType" in live.kinds)
-    judged: list[Judged] = []
-    for raw, one in zip(raws, decoded, strict=True):
-        answer = review(
-            one.document or raw.value, old=before.get(_key(raw.value)), bindings=bindings, settings=settings
-        )
-        judged.append(Judged(raw, answer))
-    return Judgement(tuple(judged), bindings, settings)
+    observed = _observed(live or LiveBindings())
+    around = Bindings.of(observed, complete=_is_complete([raw.value for raw in raws], live))
+    reviews = review_all([raw.value for raw in raws], old=before, bindings=around, settings=settings)
+    judged = tuple(Judged(raw, review) for raw, review in zip(raws, reviews, strict=True))
+    declared = [one.review.document for one in judged if one.review.document is not None]
+    return Judgement(judged, Bindings.of([*declared, *observed], complete=around.complete), settings)
 
 
 def read_settings(file: str | None) -> "Settings":
@@ -128,22 +116,31 @@ def _key(value: Any) -> Identity:
     return kind, namespace or DEFAULT_NAMESPACE, name
 
 
+def _observed(live: LiveBindings) -> "list[Document]":
+    """The binding objects of a cluster as documents; one that cannot be read is left out, as if it were not there."""
+    from gpustack_components.api.decode import decode
+
+    decoded = (decode(value, stored=True).document for value in live.objects)
+    return [document for document in decoded if document is not None]
+
+
+def _is_complete(values: Sequence[Json], live: LiveBindings | None) -> bool:
+    """Whether an object that is not known does not exist.
+
+    Files that declare any InstanceType (and, where a cache is used, any KVCachePoolBinding) are taken to declare all
+    of them, so that a misspelt name is refused; files without any leave it open.
+    """
+    kinds = {value.get("kind") for value in values} | (live.kinds if live else frozenset())
+    caching = any(isinstance(spec := value.get("spec"), Mapping) and spec.get("kvCache") for value in values)
+    return "InstanceType" in kinds and (not caching or "KVCachePoolBinding" in kinds)
+
+
 def _without_repeats(raws: "Sequence[RawDocument]") -> "list[RawDocument]":
-    """The documents, one declared twice kept once; raises `CommandError` for two different documents of one name."""
-    first: dict[Identity, RawDocument] = {}
+    """The documents without exact repeats; two different documents of one name are left for the review to refuse."""
     kept: list[RawDocument] = []
-    problems: list[str] = []
+    first: dict[Identity, RawDocument] = {}
     for raw in raws:
-        key = _key(raw.value)
-        earlier = first.setdefault(key, raw) if key[2] else raw
-        if earlier is raw:
+        earlier = first.setdefault(_key(raw.value), raw)
+        if earlier is raw or earlier.value != raw.value:
             kept.append(raw)
-        elif earlier.value != raw.value:
-            label = "/".join(part for part in key[1:] if part)
-            problems.append(
-                f"{raw.source}:{raw.line}: {key[0]} {label} is declared differently "
-                f"at {earlier.source}:{earlier.line}; keep one of the two"
-            )
-    if problems:
-        raise CommandError(*problems)
     return kept

@@ -114,7 +114,8 @@ def _dumper() -> "type[SafeDumper]":
 
     base = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     ambiguous = re.compile(
-        r"[-+.]?[0-9][-+0-9a-fxotz_.: ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|", re.IGNORECASE | re.DOTALL
+        r"[-+.]?[0-9][-+0-9a-fxotz_.: ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|",
+        re.IGNORECASE | re.DOTALL,
     )
 
     def text(dumper: "SafeDumper", value: str) -> "Node":

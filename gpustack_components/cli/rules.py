@@ -75,7 +75,7 @@ def all_rules() -> "tuple[Rule, ...]":
     """Every registered rule, in the order of the registry."""
     from gpustack_components.admission.registry import RULES
 
-    return tuple(RULES)
+    return tuple(RULES.values())
 
 
 def find(rule_id: str, known: "Iterable[Rule]") -> "Rule":

@@ -145,7 +145,7 @@ class TestOldInGit:
     def repository(self, tmp_path: Path, minimal_text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
         folder = tmp_path / "repository" / "deployments"
         folder.mkdir(parents=True)
-        self.git(folder, "init", "-q", "-b", "main")
+        self.git(folder.parent, "init", "-q", "-b", "main")
         (folder / "qwen.yaml").write_text(minimal_text)
         self.git(folder, "add", ".")
         self.git(folder, "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "Serve qwen")
@@ -178,7 +178,7 @@ class TestOldInGit:
         "old, sentence",
         [
             ("git:nowhere:qwen.yaml", "no revision 'nowhere'"),
-            ("git:main:absent.yaml", "revision main holds no file 'absent.yaml'"),
+            ("git:main:absent.yaml", "revision 'main' holds no file 'absent.yaml'"),
             ("git::qwen.yaml", "is no Git revision"),
             ("git:--help:qwen.yaml", "is no Git revision"),
         ],
