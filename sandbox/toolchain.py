@@ -126,9 +126,22 @@ def link_commands(tools: Toolchain, folder: Path) -> None:
     """Fill a folder for PATH with the engine and its plugins, and our language host where the official one is missing."""
     (folder / MARKER).touch()
     for command in tools.commands:
-        (folder / command.name).symlink_to(command)
+        if tools.own_language_host and command.name == parts.PULUMI.binary:
+            _duplicate(command, folder / command.name)
+        else:
+            (folder / command.name).symlink_to(command)
     if tools.own_language_host:
         host = folder / "pulumi-language-python"
         program = Path(__file__).parent / "language_host.py"
-        host.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(program))} "$@"\n')
+        # -P: the folder of the file holds modules whose names mean something else to the libraries it loads.
+        command = shlex.join([sys.executable, "-P", str(program), str(folder)])
+        host.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         host.chmod(0o755)
+
+
+def _duplicate(source: Path, target: Path) -> None:
+    """The same file under another name, for the engine that looks for its language host in the folder that it really lies in."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        shutil.copy2(source, target)

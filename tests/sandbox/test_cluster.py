@@ -62,7 +62,7 @@ def group(name: str, queue: str, *, grace: int = 30, finalizers: list[str] | Non
             "metadata": {
                 "name": f"{name}-{member}",
                 "labels": {f"{KUEUE}/queue-name": queue, f"{KUEUE}/pod-group-name": name},
-                "annotations": annotations,
+                "annotations": dict(annotations),
                 "finalizers": finalizers or [],
             },
             "spec": {
