@@ -27,7 +27,9 @@ class Run:
 
     def expect(self, code: int) -> "Run":
         """Itself when the exit code is the expected one; an AssertionError with the whole output otherwise."""
-        assert self.code == code, f"`pulumi {' '.join(self.arguments)}` ended with {self.code}, not {code}:\n{self.output}"
+        assert self.code == code, (
+            f"`pulumi {' '.join(self.arguments)}` ended with {self.code}, not {code}:\n{self.output}"
+        )
         return self
 
     @property
@@ -78,7 +80,9 @@ class Background:
         """Returns once the condition holds; an AssertionError with the output when it does not in time or the command ends first."""
         deadline = time.monotonic() + timeout
         while not condition():
-            assert time.monotonic() < deadline and self.process.poll() is None, f"not reached, output so far:\n{self.output}"
+            assert time.monotonic() < deadline and self.process.poll() is None, (
+                f"not reached, output so far:\n{self.output}"
+            )
             time.sleep(every)
 
     def signal(self, number: int = signal.SIGINT) -> None:
@@ -107,8 +111,11 @@ class Stack:
     stays in the directory, so stacks do not see each other.
     """
 
-    def __init__(self, directory: Path, environment: Mapping[str, str], *, name: str = "test", project: str = "e2e") -> None:
+    def __init__(
+        self, directory: Path, environment: Mapping[str, str], *, name: str = "test", project: str = "e2e"
+    ) -> None:
         self.directory = directory
+        self._base = dict(environment)
         self.name = name
         self.project = project
         for part in ("program", "state"):
@@ -131,7 +138,9 @@ class Stack:
         """The project's directory."""
         return self.directory / "program"
 
-    def write(self, program: str | Path, *, files: Mapping[str, str] | None = None, config: Mapping[str, Any] | None = None) -> None:
+    def write(
+        self, program: str | Path, *, files: Mapping[str, str] | None = None, config: Mapping[str, Any] | None = None
+    ) -> None:
         """Write the program (its text, or a directory to copy), files beside it, and the stack's configuration."""
         if isinstance(program, Path):
             shutil.copytree(program, self.program, dirs_exist_ok=True)
@@ -202,6 +211,14 @@ class Stack:
         """`pulumi destroy --yes --skip-preview`."""
         return self.run(*self._on_stack("destroy", ("--yes", "--skip-preview", *arguments)), timeout=timeout)
 
+    def copy_to(self, directory: Path) -> "Stack":
+        """The same stack as another machine would have it: program and state as they are now, without the lock of a running command."""
+        shutil.copytree(self.directory / "program", directory / "program")
+        shutil.copytree(self.directory / "state", directory / "state", ignore=shutil.ignore_patterns("locks"))
+        other = Stack(directory, self._base, name=self.name, project=self.project)
+        other._initialised = True
+        return other
+
     def cancel(self) -> Run:
         """`pulumi cancel --yes`: removes the lock a killed engine left behind."""
         return self.run("cancel", self.name, "--yes")
@@ -218,13 +235,20 @@ class Stack:
 
     def outputs(self) -> dict[str, Any]:
         """The stack's outputs, secrets in plain text."""
-        found: dict[str, Any] = json.loads(self._captured("stack", "output", "--stack", self.name, "--json", "--show-secrets"))
+        found: dict[str, Any] = json.loads(
+            self._captured("stack", "output", "--stack", self.name, "--json", "--show-secrets")
+        )
         return found
 
     def _captured(self, *arguments: str) -> str:
         """Standard output alone; warnings on standard error would spoil the JSON."""
         done = subprocess.run(
-            ["pulumi", *arguments, "--non-interactive"], cwd=self.program, env=self.environment, capture_output=True, text=True, timeout=120
+            ["pulumi", *arguments, "--non-interactive"],
+            cwd=self.program,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

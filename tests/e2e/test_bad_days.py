@@ -1,0 +1,149 @@
+"""Refused edits and clusters that are away, seen from `pulumi preview` and `pulumi up`."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sandbox.cluster import Sandbox
+from tests.e2e.case import NEW, Case
+from tests.faults.proxy import FaultProxy
+
+pytestmark = pytest.mark.engine
+
+NewCase = Callable[..., Case]
+ADMISSION_PACK = Path(__file__).parents[2] / "policies" / "admission"
+AWAY = yaml.safe_dump(
+    {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "away",
+        "contexts": [{"name": "away", "context": {"cluster": "away", "user": "nobody"}}],
+        "clusters": [{"name": "away", "cluster": {"server": "https://127.0.0.1:9"}}],
+        "users": [{"name": "nobody", "user": {"token": "not-a-secret"}}],
+    }
+)
+
+
+def test_a_frozen_field_is_refused_by_preview_check_and_policy_pack_alike(new_case: NewCase, tmp_path: Path) -> None:
+    case = new_case(cards=2)
+    case.deploy(case.role(1))
+    case.stack.up().ok
+    (spec,) = case.values["deployments"].values()
+
+    def manifest(path: Path) -> Path:
+        document = {
+            "apiVersion": "worker.gpustack.ai/v1",
+            "kind": "ModelDeployment",
+            "metadata": {"name": "qwen", "namespace": case.namespace},
+            "spec": spec,
+        }
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    old = manifest(tmp_path / "old.yaml")
+    spec["model"]["name"] = "Qwen/Qwen3-14B"
+    new = manifest(tmp_path / "new.yaml")
+    case.save()
+
+    previewed = case.stack.preview()
+    assert previewed.code != 0
+    assert "spec.model" in previewed.output
+    assert "(identity-model)" in previewed.output
+
+    command = [
+        sys.executable,
+        "-m",
+        "gpustack_components.cli.main",
+        "check",
+        "-f",
+        str(new),
+        "--old",
+        str(old),
+        "-o",
+        "json",
+    ]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 1, checked.stderr
+    (refusal,) = json.loads(checked.stdout)["refusals"]
+    assert (refusal["rule"], refusal["path"]) == ("identity-model", "spec.model")
+    assert refusal["message"] in " ".join(previewed.output.split())
+
+
+def test_a_wrong_manifest_is_refused_by_the_policy_pack_before_anything_is_applied(new_case: NewCase) -> None:
+    case = new_case(cards=2)
+    case.deploy(case.role(1, extraArgs=["--kv-transfer-config={}"]))
+
+    run = case.stack.preview("--policy-pack", str(ADMISSION_PACK))
+
+    assert run.code != 0
+    assert "owned-argument" in run.output
+    assert "spec.roles[0].extraArgs[0]" in run.output
+    assert "[mandatory]" in run.output
+    assert case.leftovers() == []
+
+
+def test_preview_without_a_reachable_cluster_still_validates_and_says_what_it_could_not_read(new_case: NewCase) -> None:
+    case = new_case(cards=2)
+    case.deploy(case.role(1))
+    away = case.stack.directory / "away.kubeconfig"
+    away.write_text(AWAY)
+    case.stack.environment["KUBECONFIG"] = str(away)
+
+    accepted = case.stack.preview()
+    assert accepted.code == 0, accepted.output
+    assert "127.0.0.1:9" in accepted.output
+    assert "not-a-secret" not in accepted.output
+
+    case.edit(size=65)
+    refused = case.stack.preview()
+    assert refused.code != 0
+    assert "spec.roles[0].size" in refused.output
+    assert "role-size-bound" in refused.output
+
+
+def test_an_api_server_that_goes_away_mid_rollout_costs_nothing_but_time(new_case: NewCase, sandbox: Sandbox) -> None:
+    with FaultProxy(sandbox.kubeconfig) as proxy:
+        case = new_case(cards=3, exit_after=1)
+        kubeconfig = case.stack.directory / "proxied.kubeconfig"
+        kubeconfig.write_text(proxy.kubeconfig)
+        case.stack.environment["KUBECONFIG"] = str(kubeconfig)
+        case.deploy(case.role(3))
+        case.stack.up().ok
+
+        case.edit_image(NEW)
+        with case.watched() as timeline:
+            running = case.stack.start_up()
+            running.wait_for_text("turning over")
+            proxy.go_away()
+            with pytest.raises(AssertionError):
+                running.wait_for_text("server/0  admitted", timeout=5)
+            proxy.come_back()
+            run = running.wait(180)
+            assert run.code == 0, run.output
+        assert timeline.fewest_admitted("server", after=3) >= 2
+        assert set(case.images().values()) == {NEW}
+        case.stack.destroy().ok
+
+
+def test_credentials_that_are_refused_are_named_without_being_shown(new_case: NewCase, sandbox: Sandbox) -> None:
+    case = new_case(cards=2)
+    case.deploy(case.role(1))
+    config = yaml.safe_load(sandbox.kubeconfig.read_text())
+    config["users"] = [{"name": user["name"], "user": {"token": "an-expired-token"}} for user in config["users"]]
+    expired = case.stack.directory / "expired.kubeconfig"
+    expired.write_text(yaml.safe_dump(config))
+    good = case.stack.environment["KUBECONFIG"]
+    case.stack.environment["KUBECONFIG"] = str(expired)
+
+    run = case.stack.up()
+
+    assert run.code != 0
+    assert "an-expired-token" not in run.output
+    assert "credentials" in run.output or "nauthorized" in run.output
+    assert "Traceback" not in run.output
+    case.stack.environment["KUBECONFIG"] = good
