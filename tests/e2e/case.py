@@ -1,4 +1,4 @@
-"""One deployment under test: a program that reads everything it varies from a file, so that an edit is an edit of that file."""
+"""A program under test that reads everything it varies from a file, so that an edit is an edit of that file."""
 
 import json
 import uuid
@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.engine import Stack
-from tests.e2e.timeline import Timeline
-
 from gpustack_components.cluster.client import connect
 from gpustack_components.cluster.port import CLUSTER_QUEUE, NAMESPACE, POD, WORKLOAD, Cluster
 from sandbox.cluster import Sandbox
+from tests.e2e.engine import Stack
+from tests.e2e.timeline import Timeline
 
 PROGRAM = """
 import json, pathlib
@@ -83,7 +82,7 @@ class Case:
             spec["engine"]["image"] = image
         self.save()
 
-    def set(self, **values: Any) -> None:
+    def change(self, **values: Any) -> None:
         """Change anything else the program reads."""
         self.values.update(values)
         self.save()

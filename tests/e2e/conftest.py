@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.case import Case
-from tests.e2e.engine import Stack
 
 from sandbox.cluster import Sandbox
+from tests.e2e.case import Case
+from tests.e2e.engine import Stack
 
 
 @pytest.fixture

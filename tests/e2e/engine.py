@@ -64,7 +64,7 @@ class Background:
             return "".join(self._lines)
 
     def wait_for_text(self, pattern: str, timeout: float = 120) -> "re.Match[str]":
-        """The first match of the pattern in the output; an AssertionError with the output when it does not come in time."""
+        """The first match of the pattern in the output; AssertionError with the output when none comes in time."""
         deadline = time.monotonic() + timeout
         while True:
             found = re.search(pattern, self.output)
@@ -77,7 +77,7 @@ class Background:
                 self._changed.wait(min(left, 0.2))
 
     def wait_for(self, condition: Callable[[], bool], timeout: float = 120, every: float = 0.1) -> None:
-        """Returns once the condition holds; an AssertionError with the output when it does not in time or the command ends first."""
+        """Returns once the condition holds; AssertionError with the output when the time or the command ends first."""
         deadline = time.monotonic() + timeout
         while not condition():
             assert time.monotonic() < deadline and self.process.poll() is None, (
@@ -107,7 +107,7 @@ class Background:
 class Stack:
     """A project, its program and one stack on a `file://` backend below its directory.
 
-    `environment` is that of the sandbox: PATH with `pulumi` and its plugins, KUBECONFIG. Everything else the engine writes
+    `environment` is that of the sandbox: PATH with `pulumi` and its plugins, KUBECONFIG. All else the engine writes
     stays in the directory, so stacks do not see each other.
     """
 
@@ -212,7 +212,7 @@ class Stack:
         return self.run(*self._on_stack("destroy", ("--yes", "--skip-preview", *arguments)), timeout=timeout)
 
     def copy_to(self, directory: Path) -> "Stack":
-        """The same stack as another machine would have it: program and state as they are now, without the lock of a running command."""
+        """The same stack as another machine has it: program and state as they are now, without the lock."""
         shutil.copytree(self.directory / "program", directory / "program")
         shutil.copytree(self.directory / "state", directory / "state", ignore=shutil.ignore_patterns("locks"))
         other = Stack(directory, self._base, name=self.name, project=self.project)

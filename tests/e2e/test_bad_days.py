@@ -32,7 +32,7 @@ AWAY = yaml.safe_dump(
 def test_a_frozen_field_is_refused_by_preview_check_and_policy_pack_alike(new_case: NewCase, tmp_path: Path) -> None:
     case = new_case(cards=2)
     case.deploy(case.role(1))
-    case.stack.up().ok
+    case.stack.up().expect(0)
     (spec,) = case.values["deployments"].values()
 
     def manifest(path: Path) -> Path:
@@ -113,7 +113,7 @@ def test_an_api_server_that_goes_away_mid_rollout_costs_nothing_but_time(new_cas
         kubeconfig.write_text(proxy.kubeconfig)
         case.stack.environment["KUBECONFIG"] = str(kubeconfig)
         case.deploy(case.role(3))
-        case.stack.up().ok
+        case.stack.up().expect(0)
 
         case.edit_image(NEW)
         with case.watched() as timeline:
@@ -127,7 +127,7 @@ def test_an_api_server_that_goes_away_mid_rollout_costs_nothing_but_time(new_cas
             assert run.code == 0, run.output
         assert timeline.fewest_admitted("server", after=3) >= 2
         assert set(case.images().values()) == {NEW}
-        case.stack.destroy().ok
+        case.stack.destroy().expect(0)
 
 
 def test_credentials_that_are_refused_are_named_without_being_shown(new_case: NewCase, sandbox: Sandbox) -> None:

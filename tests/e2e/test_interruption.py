@@ -1,4 +1,4 @@
-"""Runs that end in the middle: the next one goes on, and at no moment are two replicas of a role down or one of them doubled."""
+"""Runs that end in the middle: the next one goes on, and no moment shows two replicas of a role down or one doubled."""
 
 import os
 import random
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tests.e2e.case import NEW, OLD, Case
 from tests.e2e.engine import Background
 
@@ -22,7 +23,7 @@ def rolled(new_case: NewCase, *, exit_after: float = 1) -> Case:
     """Three replicas on quota for three, about to be given a new image; a Pod takes a while to exit."""
     case = new_case(cards=REPLICAS, exit_after=exit_after)
     case.deploy(case.role(REPLICAS))
-    case.stack.up().ok
+    case.stack.up().expect(0)
     case.edit_image(NEW)
     return case
 
@@ -30,7 +31,7 @@ def rolled(new_case: NewCase, *, exit_after: float = 1) -> Case:
 def settle(case: Case) -> None:
     """Whatever was interrupted, the next `up` completes it."""
     case.stack.cancel()
-    case.stack.up().ok
+    case.stack.up().expect(0)
     assert case.images() == {f"server/{ordinal}/0": NEW for ordinal in range(REPLICAS)}
 
 
@@ -104,7 +105,7 @@ def test_killing_engine_or_provider_at_ten_random_points_never_loses_or_doubles_
         settle(case)
     assert timeline.fewest_admitted("server", after=REPLICAS) >= REPLICAS - 1, str(timeline)
     assert timeline.most_on_one_seat() == 1
-    assert {seat for seat in timeline.moments[-1].live} == {("server", ordinal, 0) for ordinal in range(REPLICAS)}
+    assert set(timeline.moments[-1].live) == {("server", ordinal, 0) for ordinal in range(REPLICAS)}
 
 
 def test_a_second_driver_says_who_holds_the_lease_and_touches_nothing(new_case: NewCase, tmp_path: Path) -> None:

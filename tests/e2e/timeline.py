@@ -1,4 +1,4 @@
-"""What a namespace showed, moment by moment: one watch of Pods and one of Workloads, folded into who was admitted when."""
+"""What a namespace showed, moment by moment: watches of Pods and Workloads, folded into who was admitted when."""
 
 import json
 import threading
@@ -109,7 +109,7 @@ class Timeline:
                 return
 
     def fewest_admitted(self, role: str, after: int) -> int:
-        """The smallest number of admitted replicas of the role from the moment when `after` of them were first admitted."""
+        """The smallest number of admitted replicas of the role once `after` of them had been admitted."""
         counts = [sum(1 for found, _ in m.admitted if found == role) for m in self.moments]
         start = next(i for i, count in enumerate(counts) if count >= after)
         return min(counts[start:])
