@@ -27,36 +27,34 @@ _GAUGES = {
     ),
 }
 _DRAIN = """\
-import ssl, time, urllib.error, urllib.request
+import time
 start = time.monotonic()
 time.sleep({settle})
-tls = ssl.create_default_context()
-tls.check_hostname = False
-tls.verify_mode = ssl.CERT_NONE
-client = urllib.request.build_opener(urllib.request.ProxyHandler({{}}), urllib.request.HTTPSHandler(context=tls))
-gauges = {gauges!r}
-def busy():
+def busy(client):
     total = 0.0
     with client.open({url!r}, timeout=1) as answer:
         text = answer.read().decode("utf-8", "replace")
     for line in text.splitlines():
         name = line.split("{{")[0].split(" ")[0]
-        if name in gauges:
+        if name in {gauges!r}:
             try:
                 total += float((line.rsplit("}}", 1)[-1] if "{{" in line else line[len(name):]).split()[0])
             except (ValueError, IndexError):
                 total += 1
     return total
-idle = 0
 try:
+    import socket, ssl, urllib.error, urllib.request as http
+    tls = ssl.create_default_context()
+    tls.check_hostname = False
+    tls.verify_mode = ssl.CERT_NONE
+    client = http.build_opener(http.ProxyHandler({{}}), http.HTTPSHandler(context=tls))
+    idle = 0
     while idle < 2 and time.monotonic() - start < {until}:
         try:
-            idle = idle + 1 if busy() == 0 else 0
-        except TimeoutError:
-            idle = 0
-        except urllib.error.URLError as fault:
-            if not isinstance(fault.reason, TimeoutError):
-                raise
+            idle = idle + 1 if busy(client) == 0 else 0
+        except (socket.timeout, urllib.error.URLError) as fault:
+            if not isinstance(getattr(fault, "reason", fault), socket.timeout):
+                break
             idle = 0
         if idle < 2:
             time.sleep(1)

@@ -22,7 +22,7 @@ def front_services(resolved: ResolvedDeployment) -> tuple[Json, ...]:
 def role_service_manifest(resolved: ResolvedDeployment, role: ResolvedRole) -> Json:
     """The Service of one role: its own ports, and the KV event ports where it publishes."""
     name = role_service(resolved.name, role.name)
-    events = [_port(port, port.number) for port in (KV_EVENTS, KV_REPLAY)] if role.publish else []
+    events = [_port(p, p.number) for p in (KV_EVENTS, KV_REPLAY) if role.publish and p not in role.listening.external]
     return _service(resolved, role, name, _role_labels(resolved, role), [*_front_ports(role), *events])
 
 

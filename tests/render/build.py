@@ -2,7 +2,10 @@
 
 import copy
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from gpustack_components.api.instance_type import InstanceType
 from gpustack_components.api.kv_cache import KVCacheBackend, KVCachePool, KVCachePoolBinding
@@ -20,6 +23,11 @@ COMMIT = "b968826d9c46dd6066d109eabc6255188de91218"
 DIGEST = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 ENDPOINT = "shared-kv-master.gpustack-system.svc:50051"
 PROFILES = [{"name": "1g.10gb", "count": 56, "memoryMib": 10240}, {"name": "3g.40gb", "count": 16, "memoryMib": 40960}]
+
+
+def cases(name: str) -> Any:
+    """The cases of a data file."""
+    return yaml.safe_load((Path(__file__).parent.parent / f"data/rendering/{name}.yaml").read_text(encoding="utf-8"))
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Json:
@@ -189,3 +197,12 @@ def environment(manifest: Json) -> Json:
 def value_after(tokens: list[str], flag: str) -> str | None:
     """The token after the first exact spelling of a flag."""
     return tokens[tokens.index(flag) + 1] if flag in tokens else None
+
+
+def readable(manifest: Json) -> Json:
+    """The Pod for a golden file: the drain program, the same in all of them and tested by running it, is cut short."""
+    out = copy.deepcopy(manifest)
+    for container in out["spec"]["containers"]:
+        if "lifecycle" in container:
+            container["lifecycle"]["preStop"]["exec"]["command"][2] = "<drain program>"
+    return out
