@@ -7,7 +7,14 @@ from typing import Any, cast
 
 from gpustack_components.cluster import kubeconfig as kubeconfigs
 from gpustack_components.cluster import requests
-from gpustack_components.cluster.errors import Lost, failure, names_an_object, not_json, status_of
+from gpustack_components.cluster.errors import (
+    Lost,
+    failure,
+    names_an_object,
+    not_json,
+    status_of,
+    worth_repeating,
+)
 from gpustack_components.cluster.port import (
     Cluster,
     ClusterError,
@@ -186,7 +193,7 @@ class Client(Cluster):
                     request, answer.code, answer.headers, answer.body, credentials=self._transport.session.credentials
                 )
             acted = answer.code >= 500
-            later = answer.code == 429 or (acted and repeat is Repeat.ALWAYS)
+            later = worth_repeating(answer.code, answer.body) and (repeat is Repeat.ALWAYS or not acted)
             if later and tries.again(answer.headers):
                 unsure = unsure or acted
                 continue

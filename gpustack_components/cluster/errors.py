@@ -49,6 +49,11 @@ def status_of(body: bytes) -> Json:
     return value if at(value, "kind") == "Status" else {}
 
 
+def worth_repeating(code: int, body: bytes) -> bool:
+    """Whether the same request may be answered better a moment later."""
+    return code == 429 or (code >= 500 and code != 501 and not _outside_schema(code, _words(status_of(body), body)))
+
+
 def names_an_object(body: bytes) -> bool:
     """Whether a 404 says that an object is missing, rather than that the kind or path is not served."""
     status = status_of(body)
@@ -76,9 +81,9 @@ def failure(
         return Conflict(f"Conflict when {asked}: {words}")
     if code == 410:
         return Expired(f"The version asked for when {asked} is too old on the server: {words}")
-    if code == 422 and request.content_type == "application/json-patch+json" and _failed_test(words):
+    if code == 422 and _failed_test(request, status, words):
         return Conflict(f"Conflict when {asked}: a condition of the patch no longer holds.")
-    if code in (400, 413, 415, 422):
+    if code in (400, 413, 415, 422) or _outside_schema(code, words):
         return Invalid(_refused(asked, words))
     if code == 429 or code >= 500:
         return Busy(_busy(asked, code, headers, words))
@@ -182,8 +187,17 @@ def _not_found(request: Request, asked: str, status: Json, words: str, body: byt
     )
 
 
-def _failed_test(words: str) -> bool:
-    return "testing value" in words or "test failed" in words or "jsonpatch test operation" in words
+def _failed_test(request: Request, status: Json, words: str) -> bool:
+    """Whether a JSON patch failed for one of its conditions; the server does not say so, and says nothing else."""
+    if request.content_type != "application/json-patch+json" or at(status, "details", "causes"):
+        return False
+    conditional = any(at(operation, "op") == "test" for operation in request.body)
+    return conditional and "rejected our request due to an error in our request" in words
+
+
+def _outside_schema(code: int, words: str) -> bool:
+    """Server-side apply answers 500 to a field that the kind does not have."""
+    return code == 500 and "typed patch object" in words
 
 
 def _refused(asked: str, words: str) -> str:

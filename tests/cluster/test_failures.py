@@ -79,8 +79,10 @@ RBAC = 'pods "p" is forbidden: User "jane" cannot get resource "pods" in API gro
         (update, 409, status(409, "the object has been modified", "Conflict"), port.Conflict, "has been modified"),
         (update, 404, status(404, 'pods "p" not found', "NotFound", name="p", kind="pods"), port.Conflict,
          "was deleted"),
-        (patch, 422, status(422, "the server rejected our request due to an error in our request: testing value "
-         "/metadata/uid failed: test failed", "Invalid"), port.Conflict, "a condition of the patch no longer holds"),
+        (patch, 422, status(422, "the server rejected our request due to an error in our request", "Invalid"),
+         port.Conflict, "a condition of the patch no longer holds"),
+        (patch, 422, status(422, 'Pod "p" is invalid: spec: Forbidden', "Invalid", name="p", causes=[{}]), port.Invalid,
+         "spec: Forbidden"),
         (read, 404, b"404 page not found\n", port.NotServed, r"does not serve Pod \(v1\)"),
         (read, 410, status(410, "too old resource version", "Expired"), port.Expired, "too old"),
         (read, 429, status(429, "Too many requests", "TooManyRequests"), port.Busy, "asking for fewer requests"),
