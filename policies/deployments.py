@@ -7,12 +7,15 @@ policy says afterwards what it could not judge.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import local
 from typing import TYPE_CHECKING, Any, cast
 
 from pulumi_policy import ReportViolation, ResourceValidationArgs
 from pulumi_policy.proxy import UnknownValueError
 
+from gpustack_components.admission.defaulting import default
+from gpustack_components.api.decode import decode
 from gpustack_components.components.judgement import Judgement, review_only
 from gpustack_components.components.plain import Json, known
 from gpustack_components.components.request import METADATA, SPEC, Request
@@ -48,10 +51,13 @@ class Deployment:
     errors: tuple[UnknownValueError, ...] = field(default=(), repr=False)
     """What the analyzer raised for the values that are not known yet, in document order."""
 
-    @property
+    @cached_property
     def document(self) -> "ModelDeployment | None":
-        """The defaulted document; None when it does not decode, which the admission pack reports."""
-        return self.judgement.document
+        """The defaulted document, also of a refused one; None when it does not decode: the admission pack says so."""
+        if self.judgement.document is not None or self.judgement.bindings is None:
+            return self.judgement.document
+        decoded: Any = decode(self.request.document).document
+        return default(decoded, self.judgement.bindings) if decoded is not None else None
 
     def hides(self, path: str) -> bool:
         """Whether the value at a path is, or is inside, something not known yet."""

@@ -56,7 +56,7 @@ def compose(
     """The raw document of the arguments, Outputs left in it, and what is wrong with the combination of arguments."""
     refusals: list[Refusal] = []
     base = _json(document, "", refusals)
-    given: Json = base if isinstance(base, dict) else {}
+    given = cast("Json", base) if isinstance(base, dict) else {}
     if base is not None and not isinstance(base, dict):
         refusals.append(Refusal("document-shape", "", "the document is not a mapping; pass the manifest as a dict"))
     if document is not None and spec is not None:
@@ -67,7 +67,7 @@ def compose(
     meta: Json = {**(cast(Json, named) if isinstance(named, Mapping) else {}), **(metadata or {})}
     if namespace is not None:
         stated = meta.get("namespace")
-        if isinstance(stated, str) and isinstance(namespace, str) and stated != namespace:
+        if isinstance(stated, str) and not is_output(namespace) and stated != namespace:
             message = f"the document says {stated}, the argument says {namespace}; keep one of them"
             refusals.append(Refusal("arguments", "metadata.namespace", message, stated))
         meta["namespace"] = namespace
@@ -85,7 +85,7 @@ def _json(value: Any, path: str, refusals: list[Refusal]) -> Any:
         for key, item in cast(Mapping[Any, Any], value).items():
             field = _field(str(key)) if not path.startswith(("metadata.labels", "metadata.annotations")) else str(key)
             if field in spelled:
-                message = f"is given twice, as {field} and as {key}; keep one spelling"
+                message = "is given twice, in snake_case and in camelCase; keep one spelling"
                 refusals.append(Refusal("arguments", member(path, field), message))
             spelled[field] = _json(item, member(path, field), refusals)
         return spelled
@@ -97,7 +97,7 @@ def _json(value: Any, path: str, refusals: list[Refusal]) -> Any:
 def as_json(value: Mapping[str, Any] | BaseModel) -> Json:
     """A binding as a raw document: a model, or a manifest as a mapping."""
     spelled = _json(value, "", [])
-    return spelled if isinstance(spelled, dict) else {"document": spelled}
+    return cast("Json", spelled) if isinstance(spelled, dict) else {"document": spelled}
 
 
 def _field(key: str) -> str:

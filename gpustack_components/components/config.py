@@ -6,7 +6,7 @@
 """
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pulumi
 from pulumi.runtime.config import get_config
@@ -27,7 +27,7 @@ def manifests() -> list[str]:
             f"`pulumi config set {NAMESPACE}:manifests 'deployments/*.yaml'` (a path or glob, or a JSON list of them)"
         )
     value = _value(text) if text.lstrip().startswith(("[", '"')) else text
-    values: list[Any] = value if isinstance(value, list) else [value]
+    values = cast("list[Any]", value) if isinstance(value, list) else [value]
     if not values or not all(isinstance(one, str) and one for one in values):
         raise pulumi.RunError(f"{NAMESPACE}:manifests must be a path or glob, or a list of them, found {text}")
     return [str(one) for one in values]
@@ -46,7 +46,7 @@ def mapping(key: str) -> dict[str, Any]:
             f"{NAMESPACE}:{key} must be a mapping, found {text}; set single entries with "
             f"`pulumi config set --path '{NAMESPACE}:{key}.NAME' VALUE`"
         )
-    return {str(name): entry for name, entry in value.items()}
+    return {str(name): entry for name, entry in cast("dict[Any, Any]", value).items()}
 
 
 def configured_cluster() -> tuple[str | None, str | None]:

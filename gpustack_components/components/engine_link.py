@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import grpc
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
@@ -36,7 +36,7 @@ def engine_address() -> tuple[str, int] | None:
 
 
 @cache
-def _stub(host: str, port: int) -> engine_pb2_grpc.EngineStub:
+def _stub(host: str, port: int) -> Any:
     return engine_pb2_grpc.EngineStub(grpc.insecure_channel(f"{host}:{port}"))
 
 

@@ -26,7 +26,7 @@ class Deployed:
     @property
     def endpoints(self) -> "pulumi.Output[dict[str, str]]":
         """Where each deployment is reached, by `<namespace>/<name>`."""
-        return pulumi.Output.from_input({name: one.endpoint for name, one in self.deployments.items()})
+        return pulumi.Output.all(**{name: one.endpoint for name, one in self.deployments.items()})
 
 
 def from_files(

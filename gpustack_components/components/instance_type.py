@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pulumi
 
 from gpustack_components.api.quantity import Quantity
-from gpustack_components.cluster import keys
+from gpustack_components.cluster import keys, readings
 from gpustack_components.cluster.port import CLUSTER_QUEUE, CUSTOM_RESOURCE_DEFINITION, ClusterError
 from gpustack_components.components import program
 from gpustack_components.components.arguments import API_VERSION
@@ -25,11 +25,8 @@ _LABEL = re.compile(r"^[^=,\s]+=[^=,\s]*$")
 
 def states_quota(document: Mapping[str, Any]) -> bool:
     """Whether a document is an InstanceType whose queue is to be made: it names the labels of its nodes."""
-    if document.get("kind") != "InstanceType":
-        return False
-    metadata: Any = document.get("metadata")
-    annotations: Any = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    return isinstance(annotations, Mapping) and keys.NODE_LABELS in annotations
+    raw = dict(document)
+    return raw.get("kind") == "InstanceType" and readings.annotation(raw, keys.NODE_LABELS) is not None
 
 
 class InstanceType(pulumi.ComponentResource):
@@ -229,13 +226,11 @@ def quota_of(document: Mapping[str, Any]) -> tuple[int, int, dict[str, str]]:
     """Nodes of the pool, cards (or cores) of each, and the nodes' labels. Raises `pulumi.RunError` when the document
     does not say.
     """
-    metadata: Json = document.get("metadata") or {}
-    annotations: Json = metadata.get("annotations") or {}
-    text, count = str(annotations.get(keys.NODE_LABELS) or ""), str(annotations.get(keys.NODES) or "")
+    raw = dict(document)
+    text, count = readings.annotation(raw, keys.NODE_LABELS) or "", readings.annotation(raw, keys.NODES) or ""
     pairs = [part.strip() for part in text.split(",") if part.strip()]
-    accelerated = bool((document.get("spec") or {}).get("acceleratable"))
-    field = "accelerator" if accelerated else "cpu"
-    stated = ((document.get("status") or {}).get(field) or {}).get("capacity")
+    field = "accelerator" if readings.at(raw, "spec", "acceleratable") else "cpu"
+    stated = readings.at(raw, "status", field, "capacity")
     try:
         capacity, nodes = Quantity(stated or 0), int(count)
         per_node = capacity.value / nodes
@@ -252,7 +247,7 @@ def quota_of(document: Mapping[str, Any]) -> tuple[int, int, dict[str, str]]:
             f"found {stated!r} and {count!r}"
         )
     if problems:
-        raise pulumi.RunError("\n".join(f"InstanceType {metadata.get('name')}: {problem}" for problem in problems))
+        raise pulumi.RunError("\n".join(f"InstanceType {readings.name(raw)}: {problem}" for problem in problems))
     return nodes, int(per_node), dict(pair.split("=", 1) for pair in pairs)
 
 
@@ -286,9 +281,10 @@ def _refuse_foreign(target: "Target", name: str, owner: str) -> None:
         return
     if queue is None:
         return
-    mark = (queue["metadata"].get("annotations") or {}).get(keys.OWNER, "")
+    mark = readings.annotation(queue, keys.OWNER)
     if mark != owner:
         raise pulumi.RunError(
-            f"InstanceType {name}: the ClusterQueue {name} exists and belongs to {mark or 'somebody who left no mark'}; "
+            f"InstanceType {name}: the ClusterQueue {name} exists and belongs to "
+            f"{mark or 'somebody who left no mark'}; "
             "pass a document of the InstanceType in bindings to use it as it is, or choose another name"
         )

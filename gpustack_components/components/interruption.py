@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -96,7 +96,7 @@ def _watch() -> None:
 
 
 @contextmanager
-def operation() -> Iterator[threading.Event]:
+def operation() -> Generator[threading.Event]:
     """The event that every wait of a create, update or delete looks at. Set: record where it stopped, and return."""
     global _operations
     attend()

@@ -100,7 +100,9 @@ def read_timeouts(request: Request) -> "tuple[Timeouts, list[Refusal]]":
 
 def review_only(request: Request, *, old: Mapping[str, Any] | None = None) -> Judgement:
     """Review a request without resolving it; `old` is the stored document that update rules compare with."""
+    from gpustack_components.admission.defaulting import default
     from gpustack_components.admission.review import review
+    from gpustack_components.api.decode import decode
 
     bindings, refusals = read_bindings(request)
     settings, more = read_settings(request)
@@ -115,6 +117,9 @@ def review_only(request: Request, *, old: Mapping[str, Any] | None = None) -> Ju
     )
     warnings = tuple(str(warning) for warning in answer.warnings)
     document: Any = answer.document
+    if document is None and not refusals:
+        decoded: Any = decode(request.document).document
+        document = default(decoded, bindings) if decoded is not None else None
     return Judgement(document, tuple(refusals), bindings=bindings, warnings=warnings, unjudged=unjudged)
 
 

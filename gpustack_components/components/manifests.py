@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
+from gpustack_components.cluster.readings import at
 from gpustack_components.components.arguments import KIND
 from gpustack_components.components.plain import Json
 
@@ -30,9 +31,8 @@ class Manifests:
 
 def resource_name_of(document: Json) -> str:
     """The logical name of a deployment from a file: its namespace and name, whatever else the files hold."""
-    found: Any = document.get("metadata")
-    metadata: Json = found if isinstance(found, dict) else {}
-    return f"{metadata.get('namespace') or 'default'}/{metadata.get('name') or 'unnamed'}"
+    namespace, name = (at(document, "metadata", key) for key in ("namespace", "name"))
+    return f"{namespace or 'default'}/{name or 'unnamed'}"
 
 
 def read(patterns: Sequence[str]) -> Manifests:
@@ -94,9 +94,8 @@ def _without_repeats(documents: "Sequence[RawDocument]", problems: list[str]) ->
                 f"{one.source}:{one.line}: kind {kind or '(none)'} cannot be deployed; kinds read here are {known}"
             )
             continue
-        metadata: Any = one.value.get("metadata")
-        found: Json = metadata if isinstance(metadata, dict) else {}
-        key = (kind, str(found.get("namespace") or ""), str(found.get("name") or f"#{one.source}:{one.index}"))
+        namespace, name = (at(one.value, "metadata", key) for key in ("namespace", "name"))
+        key = (kind, str(namespace or ""), str(name or f"#{one.source}:{one.index}"))
         earlier = first.setdefault(key, one)
         if earlier.value != one.value:
             problems.append(
@@ -107,5 +106,5 @@ def _without_repeats(documents: "Sequence[RawDocument]", problems: list[str]) ->
 
 
 def _kind(value: Any) -> str:
-    kind: Any = value.get("kind") if isinstance(value, dict) else None
+    kind = at(value, "kind")
     return kind if isinstance(kind, str) else ""

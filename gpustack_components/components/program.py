@@ -12,10 +12,9 @@ from weakref import WeakKeyDictionary
 import pulumi
 from pulumi.runtime.settings import get_root_resource
 
-from gpustack_components.cluster import keys
+from gpustack_components.cluster import keys, readings
 from gpustack_components.cluster.port import CUSTOM_RESOURCE_DEFINITION, LOCAL_QUEUE, Cluster, ClusterError, NotServed
 from gpustack_components.components.config import configured_cluster
-from gpustack_components.components.plain import Json
 
 if TYPE_CHECKING:
     import pulumi_kubernetes
@@ -85,8 +84,7 @@ def survey(cluster: Cluster | None, namespaces: Sequence[str] = ()) -> Survey:
         except ClusterError:
             return Survey(False, operator)
         for queue in found:
-            metadata: Json = queue["metadata"]
-            queues[namespace, metadata["name"]] = (metadata.get("annotations") or {}).get(keys.OWNER, "")
+            queues[namespace, readings.name(queue)] = readings.annotation(queue, keys.OWNER) or ""
     return Survey(True, operator, queues)
 
 

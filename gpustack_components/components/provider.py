@@ -8,7 +8,6 @@ the cluster.
 
 import getpass
 import sys
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from pulumi.dynamic import (
 from pulumi.output import Unknown
 from pulumi.runtime.rpc import contains_unknowns
 
+from gpustack_components.cluster.readings import at
 from gpustack_components.components import engine_link, interruption
 from gpustack_components.components import request as keys
 from gpustack_components.components.plain import Json, paths_of, plain
@@ -80,8 +80,7 @@ class RolloutProvider(ResourceProvider):
         before, after = Request.of(_olds, is_unknown), Request.of(_news, is_unknown)
         if not after.unknown and _olds.get(keys.METADATA) and before.label != after.label:
             return DiffResult(changes=True, replaces=[keys.METADATA], delete_before_replace=True)
-        observed: Any = _news.get(keys.OBSERVED)
-        unsettled = isinstance(observed, Mapping) and observed.get("settled") is False
+        unsettled = at(_news, keys.OBSERVED, "settled") is False
         edited = contains_unknowns({key: _news.get(key) for key in keys.KEPT}) or any(
             plain(_olds.get(key)) != plain(_news.get(key)) for key in keys.KEPT
         )
@@ -158,19 +157,22 @@ class RolloutProvider(ResourceProvider):
         hidden = [path for path, _ in paths_of(props, is_unknown)]
         if hidden:
             raise RolloutError(f"{asked.label}: not known although the update runs: {', '.join(hidden)}")
+        try:
+            cluster = self._connect(asked)
+            judgement = prepare(asked, cluster)
+        except (RolloutRefused, _cluster_error()) as failure:
+            raise RolloutError(f"{asked.label} was not begun: {failure}") from None
+        if judgement.resolved is None or judgement.document is None:
+            raise RolloutError("\n".join((f"{asked.label} cannot be brought about:", *judgement.sentences)))
+        wanted = Wanted.of(
+            judgement.resolved,
+            encode(judgement.document),
+            owner=asked.owner,
+            holder=_holder(asked),
+            adopt=frozenset(asked.adopt),
+        )
         with interruption.operation() as stop:
             try:
-                cluster = self._connect(asked)
-                judgement = prepare(asked, cluster)
-                if judgement.resolved is None or judgement.document is None:
-                    raise RolloutError("\n".join((f"{asked.label} cannot be brought about:", *judgement.sentences)))
-                wanted = Wanted.of(
-                    judgement.resolved,
-                    encode(judgement.document),
-                    owner=asked.owner,
-                    holder=_holder(asked),
-                    adopt=frozenset(asked.adopt),
-                )
                 outcome = converge(
                     cluster,
                     wanted,
@@ -180,8 +182,6 @@ class RolloutProvider(ResourceProvider):
                 )
             except (RolloutRefused, _cluster_error()) as failure:
                 raise RolloutError(f"{asked.label} was not begun: {failure}") from None
-            except RolloutError:
-                raise
             except Exception as defect:
                 outcome = Outcome(INCOMPLETE, (f"a defect of gpustack_components, please report it: {defect!r}",))
         return {

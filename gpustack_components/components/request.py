@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from gpustack_components.cluster.readings import at
 from gpustack_components.components.arguments import API_VERSION, KIND
 from gpustack_components.components.plain import Json, known
 
@@ -114,8 +115,7 @@ class Request:
         return f"{self.namespace}/{self.name}"
 
     def _identity(self, key: str) -> str:
-        metadata = self.document.get(METADATA)
-        value = metadata.get(key) if isinstance(metadata, Mapping) else None
+        value = at(self.document, METADATA, key)
         return value if isinstance(value, str) else ""
 
 

@@ -54,5 +54,5 @@ def fail_unless_converged(args: pulumi.ResourceHookArgs) -> None:
 
 def own_urn(parent: pulumi.Resource, name: str) -> "pulumi.Output[str]":
     """The address of a Rollout below its parent, without the dependency that an input of a child must not have."""
-    known: pulumi.Output[str] = pulumi.Output(set(), parent.urn.future(), parent.urn.is_known())
+    known: pulumi.Output[Any] = pulumi.Output(set(), parent.urn.future(), parent.urn.is_known())
     return known.apply(lambda urn: f"{urn.rsplit('::', 1)[0]}${ROLLOUT_TYPE}::{name}")

@@ -6,7 +6,6 @@ sheet, section 8). Update rules need the stored document and stay with the Rollo
 
 from dataclasses import dataclass
 
-from gpustack_components.admission.registry import RULES
 from pulumi_policy import (
     EnforcementLevel,
     Policy,
@@ -16,6 +15,7 @@ from pulumi_policy import (
     Severity,
 )
 
+from gpustack_components.admission.registry import RULES
 from policies.deployments import DOCS, deployment_of, without_crashing
 
 
@@ -78,7 +78,7 @@ GROUPS = (
     ),
 )
 
-_SUBJECTS = {rule.id: rule.subject for rule in RULES}
+_SUBJECTS = {rule.id: rule.subject for rule in RULES.values()}
 _COVERED = frozenset[str]().union(*(group.subjects for group in GROUPS))
 
 
