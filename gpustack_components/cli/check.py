@@ -11,6 +11,7 @@ from gpustack_components.cli.output import TextOrJson
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gpustack_components.admission.case import Unjudged
     from gpustack_components.api.refusal import Refusal
     from gpustack_components.cli.judge import Judged, Judgement
 
@@ -75,7 +76,7 @@ def lines(judgement: "Judgement") -> list[str]:
         told.append(output.marked(f"{one.place}: {one.kind} {one.label}", "white", bold=True))
         told.extend(f"  {output.marked('refused', 'red')}  {refusal}" for refusal in review.refusals)
         told.extend(f"  {output.marked('warning', 'yellow')}  {warning}" for warning in review.warnings)
-        told.extend(f"  {output.marked('unknown', 'cyan')}  {gap}" for gap in review.unjudged)
+        told.extend(f"  {output.marked('unknown', 'cyan')}  {_gap(gap)}" for gap in review.unjudged)
     told.append(_summary(judgement))
     return told
 
@@ -83,6 +84,11 @@ def lines(judgement: "Judgement") -> list[str]:
 def counted(number: int, noun: str) -> str:
     """A number with its noun in the right number: `1 document`, `2 documents`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _gap(gap: "Unjudged") -> str:
+    rules = gap.rules[0] if len(gap.rules) == 1 else counted(len(gap.rules), "rule")
+    return f"{gap.path}: {gap.reason} ({rules} not judged)".removeprefix(": ")
 
 
 def _finding(one: "Judged", found: "Refusal") -> Json:

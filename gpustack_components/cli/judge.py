@@ -1,12 +1,13 @@
 """Reading and reviewing the documents of a command: what `check`, `render` and `plan` share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.cli import sources
 from gpustack_components.cli.guard import CommandError
 from gpustack_components.cli.live import DEFAULT_NAMESPACE, LiveBindings
+from gpustack_components.cluster.readings import at
 
 if TYPE_CHECKING:
     from gpustack_components.admission.review import Review
@@ -99,18 +100,17 @@ def read_settings(file: str | None) -> "Settings":
         raise CommandError(*(f"{file}: {problem}" for problem in invalid.problems)) from None
 
 
-def identity(value: Any) -> Identity:
+def identity(value: Json) -> Identity:
     """Kind, namespace and name of a raw document; empty where it states none."""
-    if not isinstance(value, Mapping):
-        return "", "", ""
-    metadata = value.get("metadata")
-    if not isinstance(metadata, Mapping):
-        metadata = {}
-    kind, namespace, name = value.get("kind"), metadata.get("namespace"), metadata.get("name")
-    return tuple(part if isinstance(part, str) else "" for part in (kind, namespace, name))
+    kind, namespace, name = at(value, "kind"), at(value, "metadata", "namespace"), at(value, "metadata", "name")
+    return _text(kind), _text(namespace), _text(name)
 
 
-def _key(value: Any) -> Identity:
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _key(value: Json) -> Identity:
     """What makes two documents the same object; a namespace left out is the default one."""
     kind, namespace, name = identity(value)
     return kind, namespace or DEFAULT_NAMESPACE, name
@@ -130,8 +130,8 @@ def _is_complete(values: Sequence[Json], live: LiveBindings | None) -> bool:
     Files that declare any InstanceType (and, where a cache is used, any KVCachePoolBinding) are taken to declare all
     of them, so that a misspelt name is refused; files without any leave it open.
     """
-    kinds = {value.get("kind") for value in values} | (live.kinds if live else frozenset())
-    caching = any(isinstance(spec := value.get("spec"), Mapping) and spec.get("kvCache") for value in values)
+    kinds = {identity(value)[0] for value in values} | (live.kinds if live else set[str]())
+    caching = any(at(value, "spec", "kvCache") for value in values)
     return "InstanceType" in kinds and (not caching or "KVCachePoolBinding" in kinds)
 
 

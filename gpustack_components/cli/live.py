@@ -1,6 +1,6 @@
 """Reading a cluster for a command: binding objects, and errors turned into sentences with exit code 4."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ class LiveBindings:
 
 
 @contextmanager
-def reaching(kubeconfig: str | None, context: str | None) -> "Iterator[Cluster]":
+def reaching(kubeconfig: str | None, context: str | None) -> "Generator[Cluster]":
     """A cluster to read; any failure to do so ends the command with a sentence and exit code 4."""
     from gpustack_components.cluster.client import connect
     from gpustack_components.cluster.port import ClusterError

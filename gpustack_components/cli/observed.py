@@ -1,13 +1,14 @@
 """What stands in a cluster, for `plan` and `status`: from a file that kubectl wrote, or from the cluster itself."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.cli import live, sources
 from gpustack_components.cli.guard import CommandError
 from gpustack_components.cluster import keys
+from gpustack_components.cluster.readings import at, each, label
 
 if TYPE_CHECKING:
     from gpustack_components.cluster.port import Cluster
@@ -125,29 +126,29 @@ def _values(text: str, source: str) -> list[Any]:
 
 
 def _flattened(value: Any) -> Iterator[Any]:
-    if value is None:
+    """The objects of a List, at any depth; anything else as it is."""
+    kind = str(at(value, "kind") or "")
+    if not kind.endswith("List"):
+        if value is not None:
+            yield value
         return
-    if isinstance(value, Mapping) and str(value.get("kind", "")).endswith("List"):
-        kind = str(value["kind"]).removesuffix("List")
-        for item in value.get("items") or ():
-            if isinstance(item, Mapping) and kind and "kind" not in item:
-                item = {"apiVersion": value.get("apiVersion"), "kind": kind, **item}
-            yield from _flattened(item)
-    else:
-        yield value
+    typed = {"apiVersion": at(value, "apiVersion"), "kind": kind.removesuffix("List")}
+    for item in each(value, "items"):
+        yield from _flattened(item if "kind" in item else {**typed, **item})
 
 
 def _why_not_live(obj: Any) -> str:
     """Why this is no object as an API server gives it out; empty when it is one."""
-    if not isinstance(obj, Mapping):
-        return f"found {type(obj).__name__} where an object belongs; save what `kubectl get ... -o yaml` prints"
-    kind, metadata = obj.get("kind"), obj.get("metadata")
-    if not isinstance(kind, str) or not isinstance(obj.get("apiVersion"), str):
-        return "an object names no apiVersion or kind; save what `kubectl get ... -o yaml` prints"
-    if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
-        return f"a {kind} has no metadata.name; save what `kubectl get ... -o yaml` prints"
-    if not isinstance(metadata.get("uid"), str) and not obj["apiVersion"].startswith(live.API_VERSION):
-        return f"{kind} {metadata['name']} has no metadata.uid, so it was not read from a cluster"
+    way_out = "save what `kubectl get ... -o yaml` prints"
+    if not isinstance(obj, dict):
+        return f"found {type(obj).__name__} where an object belongs; {way_out}"
+    kind, version, name = at(obj, "kind"), at(obj, "apiVersion"), at(obj, "metadata", "name")
+    if not isinstance(kind, str) or not isinstance(version, str):
+        return f"an object names no apiVersion or kind; {way_out}"
+    if not isinstance(name, str):
+        return f"a {kind} has no metadata.name; {way_out}"
+    if not isinstance(at(obj, "metadata", "uid"), str) and version != live.API_VERSION:
+        return f"{kind} {name} has no metadata.uid, so it was not read from a cluster; {way_out}"
     return ""
 
 
@@ -157,5 +158,4 @@ def _group(obj: Json) -> str:
 
 
 def _labelled(obj: Json, name: str) -> bool:
-    labels = obj["metadata"].get("labels") or {}
-    return labels.get(keys.APP_NAME) == keys.APP_NAME_VALUE and labels.get(keys.APP_INSTANCE) == name
+    return label(obj, keys.APP_NAME) == keys.APP_NAME_VALUE and label(obj, keys.APP_INSTANCE) == name

@@ -2,15 +2,14 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
 import typer
-
-if TYPE_CHECKING:
-    from yaml import Node, SafeDumper
 
 Json = dict[str, Any]
 
@@ -75,9 +74,7 @@ def write_objects(objects: Iterable[Json], form: YamlOrJson) -> None:
 
 def write_yaml(value: Any) -> None:
     """Write one YAML document."""
-    import yaml
-
-    yaml.dump(value, sys.stdout, **_yaml_style())
+    _dump_yaml(value)
 
 
 def _write_json_list(objects: Iterable[Json]) -> None:
@@ -93,41 +90,40 @@ def _write_json_list(objects: Iterable[Json]) -> None:
 
 
 def _write_yaml_documents(objects: Iterable[Json]) -> None:
-    import yaml
-
-    style = _yaml_style()
     for index, obj in enumerate(objects):
         if index:
             sys.stdout.write("---\n")
-        yaml.dump(obj, sys.stdout, **style)
+        _dump_yaml(obj)
 
 
-def _yaml_style() -> Json:
-    return {"Dumper": _dumper(), "sort_keys": False, "allow_unicode": True, "width": 2**31 - 1}
+def _dump_yaml(value: Any) -> None:
+    yaml = _yaml()
+    yaml.dump(value, sys.stdout, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=2**31 - 1)
 
 
-def _dumper() -> "type[SafeDumper]":
-    """A dumper whose texts stay texts in every YAML reader: Go's takes `1e3` for a number, PyYAML does not."""
-    import re
-
+def _yaml() -> Any:
     import yaml
 
-    base = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return yaml
+
+
+def _always(*_: Any) -> bool:
+    return True
+
+
+@cache
+def _dumper() -> Any:
+    """A dumper whose texts stay texts in every YAML reader: Go's takes `1e3` for a number, PyYAML does not."""
+    yaml = _yaml()
+    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    dumper: Any = type("TextKeepingDumper", (base,), {"ignore_aliases": _always})
     ambiguous = re.compile(
-        r"[-+.]?[0-9][-+0-9a-fxotz_.: ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|",
-        re.IGNORECASE | re.DOTALL,
+        r"[-+.]?[0-9][-+0-9a-fxotz_.: ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|", re.IGNORECASE
     )
 
-    def text(dumper: "SafeDumper", value: str) -> "Node":
-        if "\n" in value:
-            return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|")
-        if ambiguous.fullmatch(value):
-            return dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"')
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value)
+    def text(writer: Any, value: str) -> Any:
+        style = "|" if "\n" in value else '"' if ambiguous.fullmatch(value) else None
+        return writer.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
-    class TextKeepingDumper(base):
-        def ignore_aliases(self, data: Any) -> bool:
-            return True
-
-    TextKeepingDumper.add_representer(str, text)
-    return TextKeepingDumper
+    dumper.add_representer(str, text)
+    return dumper

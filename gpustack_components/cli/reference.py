@@ -21,6 +21,10 @@ EXIT_CODES = {
 }
 
 
+BAR = "\\|"
+"""A bar inside a cell of a Markdown table."""
+
+
 def page() -> str:
     """The whole reference page as Markdown."""
     return "\n".join(_lines()) + "\n"
@@ -55,53 +59,25 @@ def _lines() -> Iterator[str]:
 
 
 def _command(name: str, command: Any) -> Iterator[str]:
-    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    context = command.make_context(name, [], resilient_parsing=True)
+    told = {True: list[tuple[str, str]](), False: list[tuple[str, str]]()}
     usage = [f"gpustack-components {name}"]
-    usage += [_usage_of(argument) for argument in arguments]
-    usage += [f"-f {option.metavar} [-f ...]" for option in options if option.required]
-    yield ""
-    yield f"## {name}"
-    yield ""
-    yield f"```sh\n{' '.join(usage)} [OPTIONS]\n```"
-    yield ""
-    yield command.help.replace("\n\n\n", "\n\n")
-    if arguments:
-        yield ""
-        yield "| Argument | Meaning |"
-        yield "|---|---|"
-        for argument in arguments:
-            yield f"| `{argument.human_readable_name}` | {argument.help} |"
-    yield ""
-    yield "| Option | Meaning | Default |"
-    yield "|---|---|---|"
-    for option in options:
-        spelled = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-        value = "" if option.is_flag else f" `{_value_of(option)}`".replace("|", "\\|")
-        yield f"| {spelled}{value} | {option.help.replace('|', chr(92) + '|')} | {_default_of(option)} |"
-
-
-def _usage_of(argument: Any) -> str:
-    name = argument.human_readable_name
-    return name if argument.required else f"[{name}]"
-
-
-def _value_of(option: Any) -> str:
-    choices = getattr(option.type, "choices", None)
-    if option.metavar:
-        return option.metavar
-    if choices:
-        return "|".join(str(getattr(choice, "value", choice)) for choice in choices)
-    return option.type.name.upper()
-
-
-def _default_of(option: Any) -> str:
-    if option.required:
-        return "required"
-    default = option.default
-    if default is None or default is False or option.is_flag or default == ():
-        return ""
-    return f"`{getattr(default, 'value', default)}`"
+    for parameter in command.params:
+        spelled, meaning = parameter.get_help_record(context)
+        called = parameter.metavar or parameter.name.upper()
+        is_option = parameter.param_type_name == "option"
+        told[is_option].append((spelled if is_option else called, meaning))
+        if not is_option:
+            usage.append(called if parameter.required else f"[{called}]")
+        elif parameter.required:
+            usage.append(f"{parameter.opts[-1]} {called}")
+    yield from ("", f"## {name}", "", f"```sh\n{' '.join(usage)} [OPTIONS]\n```", "", command.help)
+    for heading, rows in (("Argument", told[False]), ("Option", told[True])):
+        if rows:
+            yield from ("", f"| {heading} | Meaning |", "|---|---|")
+        for spelled, meaning in rows:
+            cells = (f"`{spelled}`", " ".join(meaning.split()))
+            yield f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |"
 
 
 def _first_sentence(text: str) -> str:

@@ -25,12 +25,18 @@ def render(
     live: options.Live = False,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
-    role: Annotated[str | None, typer.Option(help="Only the Pods of this role.", show_default=False)] = None,
+    role: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only the Pods of this role.", show_default=False)
+    ] = None,
     ordinal: Annotated[
-        int | None, typer.Option(min=0, help="Only the replica of this ordinal; needs --role.", show_default=False)
+        int | None,
+        typer.Option(min=0, metavar="N", help="Only the replica of this ordinal; needs --role.", show_default=False),
     ] = None,
     member: Annotated[
-        int | None, typer.Option(min=0, help="Only the Pod of this member index; needs --ordinal.", show_default=False)
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Only the Pod of this member index; needs --ordinal.", show_default=False
+        ),
     ] = None,
     form: Annotated[
         YamlOrJson, typer.Option("--output", "-o", help="YAML documents, or one JSON `v1` List.")

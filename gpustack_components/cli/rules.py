@@ -37,7 +37,9 @@ def explain(
     ] = None,
     form: Annotated[TextOrJson, typer.Option("--output", "-o", help="For people or for tools.")] = TextOrJson.TEXT,
 ) -> ExitCode:
-    """Tell what a rule refuses, where, and the way out; without an id, list all rules by subject.
+    """Tell what a rule refuses, where, and the way out.
+
+    Without an id, all rules are listed by subject.
 
     Exit code 0: told. 2: there is no such rule.
     """

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from gpustack_components.cli import git
 from gpustack_components.cli.guard import CommandError
@@ -57,20 +57,19 @@ def read_old(old: str, new_files: Iterable[str]) -> "tuple[RawDocument, ...]":
     return _read_at(revision, [name for name in files if git.exists_at(revision, name)])
 
 
-def read_mapping(file: str, what: str) -> dict[str, object]:
+def read_mapping(file: str, what: str) -> dict[str, Any]:
     """The single YAML or JSON mapping a file holds; an empty file is an empty mapping. `what` names it in sentences."""
     import yaml
 
-    text = read_text(file)
     try:
-        value: object = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - it is one
+        value: Any = yaml.safe_load(read_text(file))
     except yaml.YAMLError as broken:
         raise CommandError(f"{file}: not readable as YAML: {' '.join(str(broken).split())}") from None
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise CommandError(f"{file}: {what} are a mapping of names to values, found {type(value).__name__}")
-    return {str(key): item for key, item in value.items()}
+    return {str(key): item for key, item in cast("dict[Any, Any]", value).items()}
 
 
 def _read_at(revision: str, paths: Iterable[str]) -> "tuple[RawDocument, ...]":
