@@ -37,7 +37,7 @@ def test_snake_case_and_camel_case_and_the_model_give_the_same_document():
 
 def test_a_field_given_in_both_spellings_is_refused():
     _, refusals = compose(spec={**SPEC, "kv_cache": {}, "kvCache": {}})
-    assert refusals == ["spec.kvCache: is given twice, as kvCache and as kvCache; keep one spelling (arguments)"]
+    assert refusals == ["spec.kvCache: is given twice, in snake_case and in camelCase; keep one spelling (arguments)"]
 
 
 def test_a_whole_manifest_keeps_its_name_and_namespace():
