@@ -7,8 +7,8 @@ from typing import Literal
 from gpustack_components.rollout.slots import Slots
 
 Why = Literal["outdated", "broken", "superseded", "orphan", "surplus", "scaled-down", "role-removed", "finished"]
-"""Why Pods are deleted: they differ from what is wanted; the replica lost a member; a newer edit replaced a queued replacement;
-no ordinal; a seat is doubled; the count fell; the role is gone; the Pod ended by itself."""
+"""Why Pods are deleted: they differ from what is wanted; the replica lost a member; a newer edit came while they were
+queued; no ordinal; a seat is doubled; the count fell; the role is gone; the Pod ended by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class CreateReplica:
 Action = DeletePods | DeleteWorkload | ReleaseFinalizer | EnsureService | PruneService | CreateReplica
 
 WaitKind = Literal["exit", "release", "admission", "foreign", "turn", "guard", "held", "unreadable"]
-"""What is waited for: Pods to exit; Kueue or the garbage collector to let go; Kueue to admit; a foreign object to leave; the
-role's one slot; every declared replica's admission; a hold to end; contradictory Pods to be sorted out by a person."""
+"""What is waited for: Pods to exit; Kueue or the garbage collector to let go; Kueue to admit; a foreign object to leave;
+the role's one slot; every declared replica's admission; a hold to end; contradictory Pods to be sorted out."""
 
 BOUNDED: frozenset[WaitKind] = frozenset({"exit", "release", "admission", "foreign", "unreadable"})
 """Waits with a timeout of their own. The others end when one of these does."""
@@ -95,6 +95,8 @@ class Wait:
     """What is known of it as a clause, in Kueue's own words where Kueue has said something."""
     workload: str = ""
     """The Workload to look at, when there is one."""
+    quoted: bool = False
+    """Whether the message is Kueue's own rather than a remark of ours that the next moment may overtake."""
 
     @property
     def key(self) -> tuple[WaitKind, str, int | None]:

@@ -1,9 +1,10 @@
-"""What a caller hands to `converge` and `teardown` and what it gets back: the types of the two doors, and nothing that does work."""
+"""What a caller hands to `converge` and `teardown` and what it gets back: the types of the two doors."""
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from gpustack_components.cluster.port import Json
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     from gpustack_components.rollout.record import Record
 
 Progress = Callable[[str], None]
-"""Receives one finished line per state change, e.g. `qwen server/2  admitted after 1.2 s`. It never carries a secret."""
+"""Receives one finished line per state change, e.g. `qwen server/2  admitted after 1.2 s`. Never carries a secret."""
 
 Phase = Literal["Converged", "Progressing", "Incomplete", "Deleting", "Deleted"]
-"""Where a deployment stands: everything declared runs admitted; a driver is at work; a driver gave up; being removed; removed."""
+"""Where a deployment stands: everything declared runs admitted; a driver is at work; a driver gave up; being removed;
+removed."""
 
 
-class RolloutRefused(Exception):
+class RolloutRefused(Exception):  # noqa: N818 (as admission and Kubernetes say it)
     """Nothing was begun and nothing was written; `sentences` says why and what to do.
 
     Raised only before the first side effect: another owner's record, another driver's Lease, a failed preflight.
@@ -42,6 +44,26 @@ class Clock(Protocol):
         """The date and time, in UTC."""
         ...
 
+    def sleep(self, seconds: float) -> None:
+        """Let that many seconds pass."""
+        ...
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start."""
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        """The date and time, in UTC."""
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        """Let that many seconds pass."""
+        time.sleep(seconds)
+
 
 class RenderedReplica(Protocol):
     """What a renderer returns for one replica: `render.replica.Replica`."""
@@ -63,9 +85,9 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 def seconds(duration: str | float) -> float:
     """Seconds of a duration: a number, or text such as `90s`, `30m`, `1h30m`. Raises `ValueError` with a sentence."""
-    if isinstance(duration, bool) or not isinstance(duration, str):
-        value = float(duration)
-    elif re.fullmatch(r"\d+(\.\d+)?", duration.strip()):
+    if isinstance(duration, bool):
+        raise ValueError(f"{duration!r} is no duration; write for example 90s, 30m or 1h30m")
+    if not isinstance(duration, str) or re.fullmatch(r"\d+(\.\d+)?", duration.strip()):
         value = float(duration)
     elif _PART.sub("", text := duration.strip()) == "" and text:
         value = sum(float(amount) * _SECONDS[unit] for amount, unit in _PART.findall(text))
@@ -78,12 +100,16 @@ def seconds(duration: str | float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a run waits, in seconds, for one replica to pass each phase before it ends Incomplete with everything kept as it is."""
+    """How long a run waits, in seconds, for one replica to pass each phase.
+
+    When it has passed, the run ends Incomplete with everything kept as it is; the next run goes on.
+    """
 
     admission: float = 1800.0
     """For Kueue to admit a replica that waits; 30 minutes."""
     ready: float = 1200.0
-    """For the last replica to become Ready once all are admitted; 20 minutes. 0 does not wait: readiness never gates the rollout itself."""
+    """For the last replica to become Ready once all are admitted; 20 minutes. 0 does not wait: readiness never gates the
+    rollout itself."""
     drain: float = 300.0
     """For deleted Pods to exit and be released; 5 minutes. A replica's termination grace period is added to it."""
     lease: float = 20.0
@@ -123,11 +149,11 @@ class Wanted:
     document: Json
     """The accepted, defaulted ModelDeployment as JSON; kept in the record, never with a secret in it."""
     owner: str
-    """Who the deployment belongs to, e.g. `pulumi stack acme/llm/prod`; written into the record and checked before every write."""
+    """Who the deployment belongs to, e.g. `pulumi stack acme/llm/prod`; kept in the record, checked before every write."""
     holder: str
-    """Who drives right now, in words, e.g. `ada@build-7 (pulumi stack acme/llm/prod)`; host and process are added to it."""
+    """Who drives right now, in words, e.g. `ada (pulumi stack acme/llm/prod)`; host and process are added to it."""
     adopt: frozenset[str] = field(default_factory=frozenset[str])
-    """Owners whose record may be taken over, e.g. the stack's former name. A record without an owner is always free."""
+    """Owners whose record may be taken over, e.g. the stack's former name. A record without an owner is free."""
 
     @classmethod
     def of(cls, resolved: Any, document: Json, *, owner: str, holder: str, adopt: frozenset[str] = frozenset()) -> Self:

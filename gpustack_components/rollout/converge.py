@@ -3,16 +3,35 @@
 Both resume where an earlier run ended, whatever ended it: everything that must survive is in the record in the cluster.
 """
 
-from gpustack_components.cluster.port import Cluster, Stop
+from dataclasses import replace
+from threading import Event
+
+from gpustack_components.api import names
+from gpustack_components.cluster.port import CONFIG_MAP, LEASE, WORKLOAD, Cluster, NotServed, Stop
+from gpustack_components.cluster.readings import each
+from gpustack_components.render.version import CURRENT
+from gpustack_components.rollout import record as records
+from gpustack_components.rollout.actions import Wait
 from gpustack_components.rollout.contract import (
     Clock,
     Outcome,
     Phase,
     Progress,
+    RenderedReplica,
     RolloutRefused,
+    SystemClock,
     Timeouts,
     Wanted,
 )
+from gpustack_components.rollout.desired import Desired
+from gpustack_components.rollout.driver import Driver
+from gpustack_components.rollout.lease import DriverLease
+from gpustack_components.rollout.liveness import Holder
+from gpustack_components.rollout.narrator import Narrator
+from gpustack_components.rollout.observe import Workload, observe
+from gpustack_components.rollout.preflight import kueue_missing
+from gpustack_components.rollout.record import Record
+from gpustack_components.rollout.view import LiveView, View
 
 __all__ = ["Clock", "Outcome", "Phase", "Progress", "RolloutRefused", "Timeouts", "Wanted", "converge", "teardown"]
 
@@ -29,13 +48,48 @@ def converge(
     progress: Progress = _silent,
     stop: Stop | None = None,
     clock: Clock | None = None,
+    view: View | None = None,
 ) -> Outcome:
-    """Bring the deployment to `wanted`, one replica of a role at a time, and wait until all of it is admitted (and ready, if asked).
+    """Bring the deployment to `wanted`, one replica of a role at a time, until all is admitted, and ready if asked.
 
-    Raises `RolloutRefused` and `ClusterError` only before its first side effect; afterwards every end is an `Outcome`. Takes no write when
-    nothing has to change. Ends within a second of `stop`.
+    Raises `RolloutRefused` and `ClusterError` only before its first side effect; afterwards every end is an `Outcome`.
+    Takes no write when nothing has to change. Ends within a second of `stop`. `view` replaces how the cluster is
+    watched.
     """
-    raise NotImplementedError
+    records.check_size(wanted.document)
+    desired, timeouts, clock = wanted.desired, timeouts or Timeouts(), clock or SystemClock()
+    stop = stop or Event()
+
+    def claim(stored: Record | None) -> Record:
+        if stored is None:
+            return Record(desired.namespace, desired.name, wanted.owner, wanted.document, render_version=CURRENT)
+        records.check_owner(stored, wanted.owner, wanted.adopt)
+        edited = stored.document != wanted.document
+        return replace(
+            stored,
+            owner=wanted.owner,
+            document=wanted.document,
+            generation=stored.generation + edited,
+            render_version=CURRENT if edited else stored.render_version,
+        )
+
+    driver = Driver(
+        cluster=cluster,
+        desired=desired,
+        render=wanted.render,
+        claim=claim,
+        finished=Driver.wait_for_ready,
+        view=view or LiveView(cluster, desired.namespace, desired.name, stop),
+        lease=_lease(cluster, desired.namespace, desired.name, wanted.holder, clock),
+        timeouts=timeouts,
+        narrator=Narrator(desired.name, timeouts, progress),
+        stop=stop,
+        clock=clock,
+    )
+    try:
+        return driver.run()
+    except NotServed as error:
+        raise kueue_missing(error) from None
 
 
 def teardown(
@@ -49,10 +103,95 @@ def teardown(
     progress: Progress = _silent,
     stop: Stop | None = None,
     clock: Clock | None = None,
+    view: View | None = None,
 ) -> Outcome:
-    """Remove Pods, Workloads, instance Services, record and Lease, and wait until they are gone.
+    """Remove Pods, Workloads, headless Services, record and Lease, and wait until they are gone.
 
-    Raises `RolloutRefused` when the record belongs to another owner and `ClusterError` before its first side effect. A run that could not finish
-    returns `Incomplete` with what hangs; running it again resumes. A deployment that is not there is `Deleted`.
+    Raises `RolloutRefused` when the record belongs to another owner, and `ClusterError` before its first side effect.
+    A run that could not finish returns `Incomplete` with what hangs; running it again resumes. A deployment that is
+    not there is `Deleted`.
     """
-    raise NotImplementedError
+    timeouts, clock, stop = timeouts or Timeouts(), clock or SystemClock(), stop or Event()
+    desired = Desired(namespace, name, ())
+    view = view or LiveView(cluster, namespace, name, stop, without_kueue=True)
+    if _nothing_there(cluster, desired, view):
+        view.close()
+        return Outcome("Deleted")
+
+    def claim(stored: Record | None) -> Record:
+        if stored is None:
+            return Record(namespace, name, owner, {}, phase="Deleting")
+        records.check_owner(stored, owner)
+        return replace(stored, phase="Deleting", reasons=())
+
+    def finished(driver: Driver) -> list[str] | None:
+        return _remove_the_rest(driver, cluster)
+
+    driver = Driver(
+        cluster=cluster,
+        desired=desired,
+        render=_renders_nothing,
+        claim=claim,
+        finished=finished,
+        view=view,
+        lease=_lease(cluster, namespace, name, holder, clock),
+        timeouts=timeouts,
+        narrator=Narrator(name, timeouts, progress),
+        stop=stop,
+        clock=clock,
+        busy="Deleting",
+        goal="Deleted",
+    )
+    return driver.run()
+
+
+def _lease(cluster: Cluster, namespace: str, name: str, holder: str, clock: Clock) -> DriverLease:
+    return DriverLease(cluster, namespace, records.record_name(name), Holder.here(holder), clock)
+
+
+def _renders_nothing(role: str, ordinal: int) -> RenderedReplica:
+    raise AssertionError(f"a teardown creates nothing, and not {role}/{ordinal}")
+
+
+def _nothing_there(cluster: Cluster, desired: Desired, view: View) -> bool:
+    """Whether neither record nor Lease nor a Pod of this or a former record reads."""
+    record_name = records.record_name(desired.name)
+    if records.load(cluster, desired.namespace, desired.name) is not None:
+        return False
+    if cluster.get(LEASE, desired.namespace, record_name) is not None:
+        return False
+    return not observe(view.fresh().pods, (), "", record_name=record_name).members
+
+
+def _remove_the_rest(driver: Driver, cluster: Cluster) -> list[str] | None:
+    """No Pod is left: wait for the Workloads to go, then remove the record."""
+    left = [workload for workload in driver.observed.workloads if _is_left(workload, driver)]
+    waits = [Wait("release", "", None, f"Workload {workload.name} to go", workload.name) for workload in left]
+    if left:
+        for workload in left:
+            if workload.uid in driver.groups and not workload.terminating:
+                cluster.delete(WORKLOAD, driver.desired.namespace, workload.name, uid=workload.uid)
+        return driver.wait_for_rest(waits)
+    if driver.stored is not None:
+        namespace, record_name = driver.desired.namespace, records.record_name(driver.desired.name)
+        cluster.delete(CONFIG_MAP, namespace, record_name, uid=driver.stored.uid)
+        driver.stored = None
+        driver.narrator.say("removed")
+    return []
+
+
+def _is_left(workload: Workload, driver: Driver) -> bool:
+    """Whether it is the Workload of one of the Pods that were removed."""
+    if workload.uid in driver.groups:
+        return True
+    return bool(workload.owners) and workload.name in _group_names(driver)
+
+
+def _group_names(driver: Driver) -> set[str]:
+    """The groups that the recorded document declares, and those that slots remember."""
+    record, found = driver.record, set[str]()
+    for role in each(record.document, "spec", "roles"):
+        declared = role.get("replicas")
+        for ordinal in range(declared if isinstance(declared, int) else 1):
+            found.add(names.group_name(record.namespace, record.name, str(role.get("name")), ordinal))
+    return found | {names.group_name(record.namespace, record.name, s.role, s.ordinal) for s in record.slots.values()}

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from gpustack_components.api import names
 from gpustack_components.api.quantity import Quantity
+
+if TYPE_CHECKING:
+    from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +71,31 @@ class Desired:
         return next((hold for hold in self.holds if hold.kind == kind), None)
 
     @classmethod
-    def of(cls, resolved: Any) -> Self:
-        """From a `bindings.resolve.ResolvedDeployment`."""
-        raise NotImplementedError
+    def of(cls, resolved: "ResolvedDeployment") -> Self:
+        """What a resolved deployment asks for."""
+        from gpustack_components.render.fingerprint import fingerprint
+        from gpustack_components.render.template import template
+        from gpustack_components.render.version import floor
 
+        def role_of(role: "ResolvedRole") -> DesiredRole:
+            members = range(role.size)
+            return DesiredRole(
+                name=role.name,
+                replicas=role.replicas,
+                size=role.size,
+                queue=role.entrance,
+                hashes=tuple(
+                    tuple(fingerprint(resolved, role, ordinal, member) for member in members)
+                    for ordinal in range(role.replicas)
+                ),
+                requests={pair.key: Quantity(pair.value) for pair in template(resolved, role).requests},
+                grace=float(role.declared.termination_grace_period_seconds or 30),
+            )
 
-def effective_floor(requested: str | None, minimum: int, current: int) -> int:
-    """The render version under which a Pod is replaced: the annotation's number, kept between the product's own bounds.
-
-    An absent or unreadable annotation gives `minimum` (sheet 2.2).
-    """
-    try:
-        asked = int(requested) if requested is not None else minimum
-    except ValueError:
-        asked = minimum
-    return max(minimum, min(asked, current))
+        return cls(
+            namespace=resolved.namespace,
+            name=resolved.name,
+            roles=tuple(role_of(role) for role in resolved.roles),
+            floor=floor(resolved.min_render_version),
+            holds=tuple(Hold("weights", str(hold)) for hold in resolved.holds),
+        )

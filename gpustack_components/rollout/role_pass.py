@@ -111,7 +111,8 @@ class RolePass:
             self._deleting = True
 
     def _wait(self, kind: WaitKind, ordinal: int | None, message: str, workload: Workload | None = None) -> None:
-        self.waits.append(Wait(kind, self.role.name, ordinal, message, workload.name if workload else ""))
+        quoted = workload is not None and message == workload.message
+        self.waits.append(Wait(kind, self.role.name, ordinal, message, workload.name if workload else "", quoted))
 
     def _shed(self) -> None:
         """Delete what no declared replica explains, highest ordinal first, orphans last (sheet 4.2)."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from gpustack_components.cluster.port import Json
 
 SlotPhase = Literal["Cleanup", "WaitingForAdmission"]
-"""`Cleanup`: the captured members and Workload are leaving. `WaitingForAdmission`: the replacement is created or queued."""
+"""`Cleanup`: the captured members and Workload leave. `WaitingForAdmission`: the replacement is created or queued."""
 
 
 @dataclass(frozen=True, slots=True)

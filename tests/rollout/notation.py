@@ -105,7 +105,9 @@ def pod(
                 keys.POD_SPEC_HASH: fingerprint(config, ordinal or 0, member),
                 keys.RENDER_VERSION: "1",
             },
-            "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "qwen-modeldeployment", "uid": owner}],
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "qwen-modeldeployment", "uid": owner}
+            ],
             "finalizers": [keys.MANAGED],
         },
         "spec": {"containers": [{"name": keys.MAIN_CONTAINER, "image": config}]},
@@ -231,7 +233,11 @@ def slot(text: str, role: str = "server") -> Slot:
         return Slot(role, ordinal, "Cleanup", uids, workload_uid(config, role, ordinal))
     hashes = tuple(fingerprint(config, ordinal, member) for member in range(total))
     return Slot(
-        role, ordinal, "WaitingForAdmission", member_hashes=hashes, current_member_uids=uids if "recorded" in more else ()
+        role,
+        ordinal,
+        "WaitingForAdmission",
+        member_hashes=hashes,
+        current_member_uids=uids if "recorded" in more else (),
     )
 
 

@@ -1,0 +1,489 @@
+"""The executor: look, decide, remember, act, wait for a change; until all is as wanted or nothing can go on.
+
+Nothing here decides what happens to a replica; that is `decide`. Here is what a decision needs around it: live reads before
+what cannot be undone, the record before the first deletion, conditions on every write, patience, and an end that is said.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from gpustack_components.cluster import keys
+from gpustack_components.cluster.port import (
+    POD,
+    SERVICE,
+    WORKLOAD,
+    AlreadyExists,
+    Busy,
+    Cluster,
+    ClusterError,
+    Conflict,
+    Json,
+    NotServed,
+    Stop,
+)
+from gpustack_components.cluster.readings import at, managed_by_kueue, name, owner_uids, terminating, uid
+from gpustack_components.rollout import record as records
+from gpustack_components.rollout.actions import (
+    Action,
+    CreateReplica,
+    Decision,
+    DeletePods,
+    DeleteWorkload,
+    EnsureService,
+    PruneService,
+    ReleaseFinalizer,
+    Wait,
+)
+from gpustack_components.rollout.contract import Clock, Outcome, Phase, RenderedReplica, RolloutRefused, Timeouts
+from gpustack_components.rollout.deadlines import Deadlines
+from gpustack_components.rollout.decide import awaiting_release, decide
+from gpustack_components.rollout.desired import Desired
+from gpustack_components.rollout.lease import DriverLease, LeaseLost
+from gpustack_components.rollout.narrator import Narrator
+from gpustack_components.rollout.observe import Observed, observe
+from gpustack_components.rollout.preflight import preflight
+from gpustack_components.rollout.record import Record
+from gpustack_components.rollout.view import Snapshot, View, selector
+from gpustack_components.rollout.wording import not_ready, place, reason, span
+
+KUEUES_CHANCE = 5.0
+"""Seconds Kueue has to release an exited Pod that no Workload holds any more, before its finalizer is taken off here."""
+_PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0)
+_RETRY = 15.0
+
+
+class GivenUp(Exception):  # noqa: N818
+    """The run cannot go on; the arguments are the reasons."""
+
+
+@dataclass
+class Driver:
+    """One run over one deployment; `run` returns how it ended and never raises."""
+
+    cluster: Cluster
+    desired: Desired
+    render: Callable[[str, int], RenderedReplica]
+    claim: Callable[[Record | None], Record]
+    """What the record should say, from what it says; raises `RolloutRefused` when it is somebody else's."""
+    finished: Callable[["Driver"], list[str] | None]
+    """Asked when nothing is left to do: None to go on looking, reasons to give up, an empty list when all is done."""
+    view: View
+    lease: DriverLease
+    timeouts: Timeouts
+    narrator: Narrator
+    stop: Stop
+    clock: Clock
+    busy: Phase = "Progressing"
+    """The phase while this run is at work."""
+    goal: Phase = "Converged"
+    """The phase when it has finished."""
+    stored: Record | None = None
+    """The record as it stands in the cluster."""
+    record: Record = field(init=False)
+    """What is to be remembered; written when it differs from `stored`."""
+    observed: Observed = field(init=False)
+    """What the latest pass saw."""
+    services: list[Json] = field(default_factory=list[Json])
+    """Headless Services of the deployment."""
+    groups: set[str] = field(default_factory=set[str])
+    """Uids of the Workloads that owned one of the deployment's Pods at any time of this run."""
+    wrote: bool = False
+    """Whether anything was changed in the cluster."""
+    _leaving: set[str] = field(default_factory=set[str])
+    _stuck_since: dict[str, float] = field(default_factory=dict[str, float])
+    _blocked: dict[tuple[str, int], tuple[float, str]] = field(default_factory=dict[tuple[str, int], tuple[float, str]])
+    _outage: float | None = None
+    _failures: int = 0
+    _suspect: bool = True
+    _converged_at: float | None = None
+    _deadlines: Deadlines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._deadlines = Deadlines(self.timeouts, {role.name: role.grace for role in self.desired.roles})
+
+    def run(self) -> Outcome:
+        """Pass after pass until all is done. Raises `RolloutRefused` and `ClusterError` only before the first write."""
+        try:
+            self._read()
+            while not self.stop.is_set():
+                try:
+                    if self._pass():
+                        return self._end(self.goal)
+                except ClusterError as error:
+                    if not self.wrote:
+                        raise
+                    self._stumble(error)
+            return self._end("Incomplete", ("interrupted; run again to go on",), interrupted=True)
+        except GivenUp as why:
+            return self._end("Incomplete", why.args)
+        except LeaseLost as lost:
+            return self._end("Incomplete", (f"{lost}; run again once the other one is done",))
+        except (RolloutRefused, ClusterError):
+            raise
+        except Exception as defect:
+            if not self.wrote:
+                raise
+            return self._end("Incomplete", (f"a defect of gpustack_components, please report it: {defect!r}",))
+        finally:
+            self.view.close()
+
+    def wait_for_ready(self) -> list[str] | None:
+        """None while some Pod is not Ready; then an empty list, or the reasons when `timeouts.ready` has passed."""
+        now = self.clock.monotonic()
+        self._converged_at = now if self._converged_at is None else self._converged_at
+        waited = now - self._converged_at
+        missing = [member for member in self.observed.members if not member.ready]
+        if not missing or self.timeouts.ready == 0:
+            return []
+        if waited >= self.timeouts.ready:
+            return not_ready(self.desired.name, missing, waited, self.timeouts)
+        self.rest(self.timeouts.ready - waited)
+        return None
+
+    def wait_for_rest(self, waits: list[Wait]) -> list[str] | None:
+        """None while these waits last; then the reasons when they have lasted too long."""
+        now = self.clock.monotonic()
+        self._deadlines.update(waits, now)
+        if expired := self._deadlines.expired(now):
+            return self._reasons(expired, now)
+        self.rest(self._deadlines.left(now) or 0.0)
+        return None
+
+    def _read(self) -> None:
+        """Read what only this driver changes while it holds the Lease: the record and the headless Services."""
+        self.stored = records.load(self.cluster, self.desired.namespace, self.desired.name)
+        self.record = self.claim(self.stored)
+        listing = self.cluster.list(SERVICE, self.desired.namespace, selector(self.desired.name))
+        self.services = list(listing.items)
+
+    def _pass(self) -> bool:
+        snapshot = self.view.fresh() if self._suspect else self.view.snapshot()
+        decision = self._decide(snapshot)
+        if decision.risky and not self._suspect:
+            decision = self._decide(self.view.fresh())
+        self._suspect = False
+        turning = decision.slots != self.record.slots
+        phase = self.record.phase if decision.converged else self.busy
+        self.record = replace(
+            self.record,
+            slots=dict(decision.slots),
+            phase=phase,
+            reasons=() if phase == self.busy else self.record.reasons,
+        )
+        done = decision.converged and not turning
+        if not self.lease.held and not (done and self._unchanged()):
+            self._begin(decision)
+            return False
+        if decision.actions or turning:
+            self.lease.keep()
+            self.remember()
+        self.narrator.looked(self.observed, decision.waits, self.clock.monotonic())
+        acted = self._act(decision.actions)
+        self._recovered()
+        now = self.clock.monotonic()
+        if not done:
+            self._deadlines.update(decision.waits, now)
+        if acted or (turning and not decision.actions):
+            return False
+        if done:
+            reasons = self.finished(self)
+            if reasons:
+                raise GivenUp(*reasons)
+            return reasons is not None
+        self._converged_at = None
+        self.remember()
+        self._wait_or_give_up(decision, now)
+        return False
+
+    def _unchanged(self) -> bool:
+        """Whether the record would say after this run what it says now."""
+        final = replace(self.record, phase=self.goal, reasons=())
+        return self.stored is not None and self.stored.says_the_same(final)
+
+    def _begin(self, decision: Decision) -> None:
+        """Make sure that the run can be finished, and take the Lease; then look at everything again."""
+        if decision.actions:
+            preflight(self.cluster, self.desired)
+        self.wrote = True
+        end = self.clock.monotonic() + self.timeouts.lease
+        said = ""
+        while (other := self.lease.acquire()) is not None:
+            if self.clock.monotonic() >= end or self.stop.is_set():
+                self.wrote = False
+                raise RolloutRefused(
+                    f"{self.desired.namespace}/{self.desired.name} is being driven by {other.holder} since {other.since}: "
+                    "wait until that run has ended. If it has died, its Lease expires in "
+                    f"{span(max(other.expires, 0))} at the latest; `kubectl -n {self.desired.namespace} delete lease "
+                    f"{records.record_name(self.desired.name)}` frees it at once."
+                )
+            if said != other.holder:
+                said = other.holder
+                self.narrator.say(f"waits for {other.holder} to end")
+            self.clock.sleep(0.5)
+        try:
+            self._read()
+        except (RolloutRefused, ClusterError):
+            self.lease.release()
+            self.wrote = False
+            raise
+        self._suspect = True
+
+    def _decide(self, snapshot: Snapshot) -> Decision:
+        now = self.clock.monotonic()
+        owner = self.stored.uid if self.stored is not None else ""
+        self.observed = observe(
+            snapshot.pods,
+            snapshot.workloads,
+            owner,
+            record_name=records.record_name(self.desired.name),
+            services=self.services,
+            leaving=frozenset(self._leaving),
+        )
+        self.groups.update(one.uid for member in self.observed.members for one in self.observed.owning(member.uid))
+        waiting = awaiting_release(self.observed)
+        self._stuck_since = {one: self._stuck_since.get(one, now) for one in waiting}
+        stuck = frozenset(one for one, since in self._stuck_since.items() if now - since >= KUEUES_CHANCE)
+        decision = decide(self.desired, self.observed, self.record.slots, stuck=stuck)
+        asked = {(one.role, one.ordinal) for one in decision.actions if isinstance(one, CreateReplica | EnsureService)}
+        self._blocked = {seat: entry for seat, entry in self._blocked.items() if seat in asked}
+        if not self._blocked:
+            return decision
+        ready = tuple(action for action in decision.actions if not self._is_blocked(action, now))
+        blocked = tuple(Wait("foreign", *seat, message) for seat, (_, message) in self._blocked.items())
+        return replace(decision, actions=ready, waits=(*decision.waits, *blocked))
+
+    def _is_blocked(self, action: Action, now: float) -> bool:
+        if not isinstance(action, CreateReplica | EnsureService):
+            return False
+        return self._blocked.get((action.role, action.ordinal), (now, ""))[0] > now
+
+    def remember(self) -> None:
+        """Write the record when it says anything new; before any deletion it stands for."""
+        if self.stored is not None and self.stored.says_the_same(self.record):
+            return
+        base = self.stored
+        for _ in range(4):
+            pending = replace(
+                self.record,
+                uid=base.uid if base is not None else "",
+                resource_version=base.resource_version if base is not None else "",
+            )
+            try:
+                self.stored = self.record = records.save(self.cluster, pending, self.clock.now())
+                self.wrote = True
+                return
+            except AlreadyExists:
+                raise GivenUp("another run created this deployment's record meanwhile; run again") from None
+            except Conflict:
+                if self.stored is None:
+                    raise
+                try:
+                    base = records.rebase(self.cluster, self.stored)
+                except Conflict as conflict:
+                    if (found := records.load(self.cluster, pending.namespace, pending.name)) is not None:
+                        if pending.says_the_same(found):
+                            self.stored = self.record = found
+                            return
+                    raise GivenUp(f"{conflict}; run again") from None
+        raise GivenUp("the record is being written to by somebody else all the time; run again")
+
+    def _act(self, actions: tuple[Action, ...]) -> bool:
+        acted = False
+        fatal: list[str] = []
+        for action in actions:
+            if self.stop.is_set():
+                break
+            try:
+                acted = self._take(action) or acted
+            except ClusterError as error:
+                if error.retryable or not isinstance(action, CreateReplica | EnsureService):
+                    raise
+                if "serviceaccount" in str(error) and "not found" in str(error):
+                    raise Busy(str(error)) from None
+                fatal.append(f"{self.desired.name} {place(action.role, action.ordinal)}: {error}")
+        if fatal:
+            raise GivenUp(*fatal)
+        return acted
+
+    def _take(self, action: Action) -> bool:
+        self.wrote = True
+        now = self.clock.monotonic()
+        match action:
+            case DeletePods():
+                for pod in action.pods:
+                    self.cluster.delete(POD, self.desired.namespace, pod.name, uid=pod.uid)
+                    self._leaving.add(pod.uid)
+                self.narrator.deleted(action, now)
+            case DeleteWorkload():
+                self.cluster.delete(WORKLOAD, self.desired.namespace, action.name, uid=action.uid)
+                self._leaving.add(action.uid)
+            case ReleaseFinalizer():
+                self._release(action)
+            case EnsureService():
+                return self._ensure_service(action)
+            case PruneService():
+                self.cluster.delete(SERVICE, self.desired.namespace, action.name, uid=action.uid)
+                self.services = [service for service in self.services if uid(service) != action.uid]
+            case CreateReplica():
+                return self._create(action)
+        return True
+
+    def _release(self, action: ReleaseFinalizer) -> None:
+        standing = next((member.pod for member in self.observed.members if member.uid == action.pod.uid), None)
+        finalizers: list[str] = at(standing, "metadata", "finalizers") or []
+        if keys.MANAGED not in finalizers:
+            return
+        index = finalizers.index(keys.MANAGED)
+        try:
+            self.cluster.patch(
+                POD,
+                self.desired.namespace,
+                action.pod.name,
+                [
+                    {"op": "test", "path": "/metadata/uid", "value": action.pod.uid},
+                    {"op": "test", "path": f"/metadata/finalizers/{index}", "value": keys.MANAGED},
+                    {"op": "remove", "path": f"/metadata/finalizers/{index}"},
+                ],
+            )
+        except Conflict:
+            self._suspect = True
+        self._stuck_since.pop(action.pod.uid, None)
+        self.narrator.say(f"Pod {action.pod.name} had exited and Kueue did not release it: its finalizer was taken off")
+
+    def _ensure_service(self, action: EnsureService) -> bool:
+        service = self.render(action.role, action.ordinal).service
+        if service is None:
+            return False
+        owned = self._owned(service)
+        try:
+            self.services.append(self.cluster.create(owned))
+        except AlreadyExists:
+            found = self.cluster.get(SERVICE, self.desired.namespace, name(owned))
+            if found is not None and self.record.uid in owner_uids(found):
+                self.services.append(found)
+            elif found is not None:
+                self._block(
+                    action.role,
+                    action.ordinal,
+                    f"Service {name(owned)}, which belongs to somebody else, to leave its name",
+                )
+                return False
+        self._blocked.pop((action.role, action.ordinal), None)
+        return True
+
+    def _create(self, action: CreateReplica) -> bool:
+        if self._is_blocked(action, self.clock.monotonic()):
+            return False
+        replica = self.render(action.role, action.ordinal)
+        for member in action.members:
+            pod = self._owned(replica.members[member])
+            try:
+                created = self.cluster.create(pod)
+            except AlreadyExists:
+                found = self.cluster.get(POD, self.desired.namespace, name(pod))
+                self._suspect = True
+                if found is not None and self.record.uid not in owner_uids(found):
+                    self._block(
+                        action.role,
+                        action.ordinal,
+                        f"Pod {name(pod)}, which belongs to somebody else, to leave its name",
+                    )
+                    return False
+                if found is None or terminating(found):
+                    return False
+                created = found
+            if not managed_by_kueue(created):
+                self._refuse_unmanaged(created)
+            self.view.note(created)
+        self._blocked.pop((action.role, action.ordinal), None)
+        self.narrator.created(action, self.clock.monotonic())
+        return True
+
+    def _block(self, role: str, ordinal: int, message: str) -> None:
+        self._blocked[role, ordinal] = (self.clock.monotonic() + _RETRY, message)
+
+    def _refuse_unmanaged(self, pod: Json) -> None:
+        self.cluster.delete(POD, self.desired.namespace, name(pod), uid=uid(pod))
+        raise GivenUp(
+            f"Kueue did not take in Pod {name(pod)} (no label {keys.MANAGED}), so it would have run outside any quota; it "
+            f"was deleted again. Either namespace {self.desired.namespace} is not matched by Kueue's "
+            "managedJobsNamespaceSelector, or its Pod integration is off (integrations.frameworks in Kueue's "
+            "configuration must list pod)."
+        )
+
+    def _owned(self, manifest: Json) -> Json:
+        metadata = {**manifest["metadata"], "ownerReferences": [self.record.owner_reference]}
+        return {**manifest, "metadata": metadata}
+
+    def _wait_or_give_up(self, decision: Decision, now: float) -> None:
+        left = self._deadlines.left(now)
+        if left is None or left <= 0:
+            stuck = self._deadlines.expired(now)
+            stuck += [wait for wait in decision.waits if wait.kind == "held"]
+            stuck = stuck or list(decision.waits)
+            raise GivenUp(*(self._reasons(stuck, now) or ["nothing can go on; run again"]))
+        self.rest(left)
+
+    def _reasons(self, waits: list[Wait], now: float) -> list[str]:
+        place = (self.desired.namespace, self.desired.name)
+        return [reason(*place, wait, self._deadlines.waited(wait, now), self.timeouts) for wait in waits]
+
+    def rest(self, seconds: float) -> None:
+        """Wait for a change, no longer than that, than the Lease allows, or than a stuck Pod or blocked place asks for."""
+        now = self.clock.monotonic()
+        bounds = [seconds, self.narrator.silence_ends(now)]
+        if self.lease.held:
+            bounds.append(self.lease.due())
+        bounds += [since + KUEUES_CHANCE - now for since in self._stuck_since.values()]
+        bounds += [until - now for until, _ in self._blocked.values()]
+        self.view.wait(max(min(bounds), 0.05))
+        if (trouble := self.view.trouble) is not None:
+            self._away(trouble)
+        self.lease.keep()
+
+    def _stumble(self, error: ClusterError) -> None:
+        """A request failed: try again later when that can help, else give up."""
+        if isinstance(error, NotServed):
+            raise GivenUp(f"the cluster stopped serving what the rollout needs: {error}")
+        if not error.retryable and not isinstance(error, Conflict):
+            raise GivenUp(str(error))
+        self._suspect = True
+        self._away(error)
+        pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
+        self._failures += 1
+        end = self.clock.monotonic() + pause
+        while not self.stop.is_set() and (left := end - self.clock.monotonic()) > 0:
+            self.clock.sleep(min(left, 0.2))
+
+    def _away(self, error: ClusterError) -> None:
+        now = self.clock.monotonic()
+        if self._outage is None:
+            self._outage = now
+            self.narrator.say(f"the API server cannot be reached, trying again: {error}")
+        left = self._deadlines.left(now)
+        longest = max(left if left is not None else 0.0, self._outage + self.timeouts.drain - now)
+        if longest <= 0:
+            raise GivenUp(f"the API server could not be reached for {span(now - self._outage)}: {error}")
+
+    def _recovered(self) -> None:
+        self._failures = 0
+        if self._outage is not None and self.view.trouble is None:
+            self.narrator.say(f"the API server answers again after {span(self.clock.monotonic() - self._outage)}")
+            self._outage = None
+
+    def _end(self, phase: Phase, reasons: tuple[str, ...] = (), *, interrupted: bool = False) -> Outcome:
+        """Write how it ended, if that is new and the Lease is still held, and let the Lease go."""
+        self.record = replace(self.record, phase=phase, reasons=reasons)
+        trouble: list[str] = []
+        if self.lease.held and self.stored is not None:
+            try:
+                self.remember()
+            except (ClusterError, GivenUp) as error:
+                trouble.append(f"how this run ended could not be recorded: {error}")
+        try:
+            self.lease.release()
+        except ClusterError as error:
+            trouble.append(f"the Lease could not be released and expires by itself: {error}")
+        if trouble:
+            phase = "Incomplete"
+        return Outcome(phase, (*reasons, *trouble), self.stored, interrupted, self.wrote)

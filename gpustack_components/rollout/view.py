@@ -1,0 +1,242 @@
+"""What the executor sees of the cluster: the deployment's Pods and the namespace's Workloads, listed once and then watched.
+
+No polling: between two changes nothing is asked. Watches start with the first wait, so a run that has nothing to do makes
+none. `fresh` reads live what a deletion or a creation is decided on.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpustack_components.cluster import keys
+from gpustack_components.cluster.port import (
+    POD,
+    WORKLOAD,
+    Cluster,
+    ClusterError,
+    Event,
+    Expired,
+    Json,
+    Kind,
+    Listing,
+    NotServed,
+    Stop,
+)
+from gpustack_components.cluster.readings import at, uid
+
+_TICK = 0.2
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Raw objects at one moment."""
+
+    pods: tuple[Json, ...]
+    """Pods that carry the deployment's labels."""
+    workloads: tuple[Json, ...]
+    """Workloads of the namespace."""
+
+
+class View(Protocol):
+    """How the executor looks at the cluster; the tests' simulation has one of its own."""
+
+    @property
+    def trouble(self) -> ClusterError | None:
+        """Why watching does not work at the moment; None while it does."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """What is known without asking."""
+        ...
+
+    def fresh(self) -> Snapshot:
+        """What the server holds now. Raises `ClusterError`."""
+        ...
+
+    def note(self, obj: Json) -> None:
+        """Take in an object that a write returned, before a watch shows it."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Return at the first change, when watching breaks or works again, at the latest after that time, and within a
+        second of a stop. Raises `ClusterError` when watching cannot go on."""
+        ...
+
+    def close(self) -> None:
+        """End the watches."""
+        ...
+
+
+def selector(deployment: str) -> str:
+    """Selects the Pods and Services that carry the deployment's labels."""
+    return f"{keys.APP_NAME}={keys.APP_NAME_VALUE},{keys.APP_INSTANCE}={deployment}"
+
+
+class LiveView:
+    """A `View` that lists and watches a `Cluster`; the watches are threads of their own."""
+
+    def __init__(
+        self, cluster: Cluster, namespace: str, deployment: str, stop: Stop, *, without_kueue: bool = False
+    ) -> None:
+        """`without_kueue` reads a cluster that serves no Workloads as one that has none."""
+        self._stop = stop
+        self._closed = threading.Event()
+        self._changed = threading.Condition()
+        self._count = 0
+        self._seen = 0
+        self._trouble: dict[str, ClusterError] = {}
+        self._fatal: ClusterError | None = None
+        self._pods = _Watched(cluster, POD, namespace, selector(deployment))
+        self._workloads = _Watched(cluster, WORKLOAD, namespace, "", optional=without_kueue)
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def trouble(self) -> ClusterError | None:
+        """The first watch's problem, if any has one."""
+        with self._changed:
+            return next(iter(self._trouble.values()), None)
+
+    def snapshot(self) -> Snapshot:
+        """What the lists and watches have shown so far."""
+        with self._changed:
+            self._seen = self._count
+            return Snapshot(self._pods.items(), self._workloads.items())
+
+    def fresh(self) -> Snapshot:
+        """List both anew."""
+        for watched in (self._pods, self._workloads):
+            listing = watched.list()
+            with self._changed:
+                watched.replace(listing)
+        return self.snapshot()
+
+    def note(self, obj: Json) -> None:
+        """Take in what a write returned."""
+        with self._changed:
+            (self._pods if obj.get("kind") == POD.kind else self._workloads).note(obj)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a change that no snapshot has shown yet."""
+        if not self._threads:
+            for watched in (self._pods, self._workloads):
+                thread = threading.Thread(
+                    target=self._follow, args=(watched,), name=f"rollout {watched.kind.plural}", daemon=True
+                )
+                self._threads.append(thread)
+                thread.start()
+        with self._changed:
+            left = seconds
+            while self._count == self._seen and self._fatal is None and left > 0 and not self._stop.is_set():
+                self._changed.wait(min(left, _TICK))
+                left -= _TICK
+            if self._fatal is not None:
+                raise self._fatal
+
+    def close(self) -> None:
+        """End the watches; their threads follow within a second."""
+        self._closed.set()
+
+    def is_set(self) -> bool:
+        """Whether the watches should end: this view is also their stop."""
+        return self._closed.is_set() or self._stop.is_set()
+
+    def _follow(self, watched: "_Watched") -> None:
+        pause = _FIRST_PAUSE
+        while not self.is_set():
+            if not watched.served:
+                return
+            try:
+                for event in watched.events(self):
+                    self._change(lambda event=event: watched.apply(event))
+                    pause = _FIRST_PAUSE
+                continue
+            except Expired:
+                pass
+            except ClusterError as error:
+                if not error.retryable:
+                    self._change(lambda error=error: self._fail(error))
+                    return
+                self._change(lambda error=error: self._trouble.update({watched.kind.kind: error}))
+                self._closed.wait(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            try:
+                listing = watched.list()
+            except ClusterError:
+                continue
+            self._change(lambda listing=listing: self._recover(watched, listing))
+
+    def _fail(self, error: ClusterError) -> None:
+        self._fatal = error
+
+    def _recover(self, watched: "_Watched", listing: Listing) -> None:
+        watched.replace(listing)
+        self._trouble.pop(watched.kind.kind, None)
+
+    def _change(self, make: Callable[[], object]) -> None:
+        with self._changed:
+            make()
+            self._count += 1
+            self._changed.notify_all()
+
+
+class _Watched:
+    """One kind's objects, by uid, as the latest list and the events since leave them."""
+
+    def __init__(self, cluster: Cluster, kind: Kind, namespace: str, selection: str, *, optional: bool = False) -> None:
+        self.kind = kind
+        self.served = True
+        self._optional = optional
+        self._cluster = cluster
+        self._namespace = namespace
+        self._selection = selection
+        self._objects: dict[str, Json] = {}
+        self._gone: set[str] = set()
+        self._listed = -1
+        self._version = ""
+
+    def items(self) -> tuple[Json, ...]:
+        return tuple(self._objects.values())
+
+    def list(self) -> Listing:
+        try:
+            return self._cluster.list(self.kind, self._namespace, self._selection)
+        except NotServed:
+            if not self._optional:
+                raise
+            self.served = False
+            return Listing((), "")
+
+    def events(self, stop: Stop) -> Iterator[Event]:
+        return self._cluster.watch(
+            self.kind, self._namespace, self._selection, resource_version=self._version, stop=stop
+        )
+
+    def replace(self, listing: Listing) -> None:
+        if _number(listing.resource_version) < self._listed:
+            return
+        self._objects = {uid(item): item for item in listing.items}
+        self._listed, self._version = _number(listing.resource_version), listing.resource_version
+
+    def note(self, obj: Json) -> None:
+        if uid(obj) not in self._gone and _version(obj) > _version(self._objects.get(uid(obj))):
+            self._objects[uid(obj)] = obj
+
+    def apply(self, event: Event) -> None:
+        if version := at(event.object, "metadata", "resourceVersion"):
+            self._version = str(version)
+        if event.type == "DELETED":
+            self._gone.add(uid(event.object))
+            self._objects.pop(uid(event.object), None)
+        elif event.type != "BOOKMARK" and _version(event.object) > self._listed:
+            self.note(event.object)
+
+
+def _version(obj: Json | None) -> int:
+    return -1 if obj is None else _number(at(obj, "metadata", "resourceVersion"))
+
+
+def _number(version: object) -> int:
+    """A resource version as a number: Kubernetes orders them so since 1.35, and every API server before did."""
+    return int(version) if isinstance(version, str) and version.isdigit() else 0

@@ -1,0 +1,119 @@
+"""How the rollout speaks to people: durations, progress lines and reasons that say what to do."""
+
+from gpustack_components.rollout.actions import Wait, Why
+from gpustack_components.rollout.contract import Timeouts
+from gpustack_components.rollout.observe import Member
+
+
+def span(seconds: float) -> str:
+    """A duration as people write it: `1.2 s`, `48 s`, `3m10s`, `1h5m`."""
+    if seconds < 10:
+        return f"{max(seconds, 0.0):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}m{rest}s" if rest else f"{minutes}m"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes}m" if minutes else f"{hours}h"
+
+
+def place(role: str, ordinal: int | None) -> str:
+    """A replica as lines name it: `server/2`."""
+    return f"{role or '(no role)'}/{'?' if ordinal is None else ordinal}"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 Pod`, `2 Pods`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def deletion(why: Why, pods: int, drain: float) -> str:
+    """What a deletion means: the second half of its progress line."""
+    wait = f"{count(pods, 'Pod')} deleted, waiting for {'it' if pods == 1 else 'them'} to exit (drain {span(drain)})"
+    match why:
+        case "outdated":
+            return f"turning over: {wait}"
+        case "broken":
+            return f"lost a member, rebuilding it whole: {wait}"
+        case "superseded":
+            return f"a newer edit replaces the queued replacement: {wait}"
+        case "scaled-down":
+            return f"scaled down: {wait}"
+        case "surplus":
+            return f"a seat was filled twice: {wait}"
+        case "orphan":
+            return f"names no ordinal: {wait}"
+        case "role-removed":
+            return f"removing: {wait}"
+        case "finished":
+            return f"ended by itself: {count(pods, 'Pod')} deleted, to be created again"
+
+
+def reason(namespace: str, deployment: str, wait: Wait, waited: float, timeouts: Timeouts) -> str:
+    """Why a run that gives up is Incomplete, for one wait, and what to do about it."""
+    where = f"{deployment} {place(wait.role, wait.ordinal)}"
+    describe = f"`kubectl -n {namespace} describe workload {wait.workload}` shows more" if wait.workload else ""
+    match wait.kind:
+        case "admission":
+            text = (
+                f"{where}: not admitted after {span(waited)} (timeouts.admission {span(timeouts.admission)}): "
+                f"{wait.message}. {_way_out(wait.message)}"
+            )
+            return f"{text}; {describe}." if describe else f"{text}."
+        case "exit":
+            return (
+                f"{where}: after {span(waited)} it still waits for {wait.message} (timeouts.drain "
+                f"{span(timeouts.drain)}). It is never deleted by force, for two processes could then hold one "
+                "accelerator. If its node is lost, delete the Node object; if it only drains slowly, run again."
+            )
+        case "release":
+            hint = describe or "look at the Pod's finalizers"
+            return f"{where}: after {span(waited)} it still waits for {wait.message}. Is Kueue's controller running? {hint}."
+        case "foreign":
+            return f"{where}: waits for {wait.message}. It is neither adopted nor deleted: remove it or rename it, then run again."
+        case "unreadable":
+            return (
+                f"{where}: {wait.message}, so nothing is done to it. Delete its Pods "
+                f"(`kubectl -n {namespace} delete pod -l app.kubernetes.io/instance={deployment},"
+                f"modeldeployment.gpustack.ai/pod-ordinal={wait.ordinal}`) and run again to have it rebuilt."
+            )
+        case "held":
+            return (
+                f"{deployment} {wait.role if wait.ordinal is None else place(wait.role, wait.ordinal)}: {wait.message}"
+            )
+        case _:
+            return f"{where}: still to be replaced: {wait.message}"
+
+
+def _way_out(message: str) -> str:
+    if "maximum capacity" in message:
+        return "It can never fit: raise the queue's quota, or ask for less"
+    if "insufficient" in message:
+        return "Free or raise the queue's quota, or lower replicas, then run again"
+    if "inactive" in message or "doesn't exist" in message or "does not exist" in message:
+        return "Create or start that queue, then run again"
+    if "deactivated" in message:
+        return "Set the Workload's spec.active to true, or delete it with its Pods, then run again"
+    if "no Workload" in message:
+        return "Is Kueue's controller running, and is its Pod integration on?"
+    return "Run again once that has changed"
+
+
+def not_ready(deployment: str, members: list[Member], waited: float, timeouts: Timeouts) -> list[str]:
+    """Why a run whose replicas are all admitted is Incomplete: one sentence per replica that is not ready."""
+    by_place: dict[tuple[str, int | None], list[Member]] = {}
+    for member in members:
+        by_place.setdefault((member.role, member.ordinal), []).append(member)
+    return [
+        f"{deployment} {place(role, ordinal)}: admitted, not ready after {span(waited)} (timeouts.ready "
+        f"{span(timeouts.ready)}): "
+        + ", ".join(f"Pod {member.name} ({member.trouble or _standing(member)})" for member in of)
+        + ". `kubectl logs` and `kubectl describe pod` show why."
+        for (role, ordinal), of in sorted(by_place.items(), key=lambda entry: (entry[0][0], entry[0][1] or 0))
+    ]
+
+
+def _standing(member: Member) -> str:
+    return f"{member.phase}{f' on {member.node}' if member.node else ', not scheduled'}"
