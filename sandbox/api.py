@@ -1,8 +1,10 @@
 """A small client of the API server, for what a start needs before any other client can work.
 
-The sandbox may not lean on the package it is there to test, and `kubectl` may not be the version that fits; so it speaks HTTP itself.
+The sandbox may not lean on the package it is there to test, and `kubectl` may not be a version that fits; so it speaks
+HTTP itself.
 """
 
+import contextlib
 import http.client
 import json
 import ssl
@@ -75,9 +77,7 @@ class Api:
     def _checked(what: str, status: int, body: bytes) -> Manifest:
         if status not in (200, 201):
             text = body.decode(errors="replace")
-            try:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
                 text = json.loads(body)["message"]
-            except (ValueError, KeyError, TypeError):
-                pass
             raise SandboxError(f"kube-apiserver: {what}: {status} {text}")
         return json.loads(body)

@@ -1,7 +1,7 @@
 """Build the parts that are missing, once per machine, with progress a person can follow.
 
-Each part is built beside its place in the cache and renamed into it, so what is there is whole. One builder at a time: a second one
-waits and then finds everything done.
+Each part is built beside its place in the cache and renamed into it, so what is there is whole. One builder at a
+time: a second one waits and then finds everything done.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from sandbox.errors import SandboxError
@@ -46,7 +46,7 @@ def build(parts: Sequence[Part] = PARTS, *, progress: Progress | None = None) ->
 
 
 @contextlib.contextmanager
-def _only_builder(progress: Progress) -> Iterator[None]:
+def _only_builder(progress: Progress) -> Generator[None]:
     with (cache_directory() / "build.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -99,7 +99,9 @@ def _doing(log: Path) -> str:
 
 def _reason(log: Path) -> str:
     """The lines of a build log that say what went wrong, without the list of packages compiled."""
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line and not line.startswith("go: downloading")]
+    lines = [
+        line for line in log.read_text(errors="replace").splitlines() if line and not line.startswith("go: downloading")
+    ]
     telling = [line for line in lines if re.search(r"[: ]", line)]
     return "\n".join(telling[-8:]) or "go ended without saying why"
 

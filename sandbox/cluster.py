@@ -1,27 +1,26 @@
 """Start, find and stop a cluster: etcd, kube-apiserver, controller-manager, scheduler, Kueue and kwok on loopback.
 
-Everything of one instance lies in one folder and listens on ports of its own, so any number run side by side. A start is all or
-nothing: when a part fails, what was started is stopped again, and the error names the part and its log.
+Everything of one instance lies in one folder and listens on ports of its own, so any number run side by side. A start
+is all or nothing: when a part fails, what was started is stopped again, and the error names the part and its log.
 """
 
+import functools
 import os
 import shutil
 import ssl
 import sys
 import threading
-import urllib.error
 import urllib.request
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
 from sandbox import components, toolchain
 from sandbox.api import Api, Manifest
-from sandbox.components import Identity, KueuePorts, Launch
+from sandbox.components import Context, Identity, KueuePorts, Launch
 from sandbox.errors import SandboxError
 from sandbox.instance import Instance, Record, RunningPart
-from sandbox.pki import Pair
 from sandbox.ports import free_ports
 from sandbox.processes import Process, alive, kill, spawn, stop, wait_until
 from sandbox.progress import Progress, Silent
@@ -41,13 +40,12 @@ class Sandbox:
         self._recording = threading.Lock()
 
     @classmethod
-    def start(
-        cls, directory: Path, *, progress: Progress | None = None, owner: Process | None = None
-    ) -> "Sandbox":
+    def start(cls, directory: Path, *, progress: Progress | None = None, owner: Process | None = None) -> "Sandbox":
         """Start an instance in the folder, or take the healthy one that runs there.
 
-        Missing parts of the toolchain are built first. What an earlier run left in the folder, dead or half alive, is stopped and
-        removed. `owner` is the process the instance should not outlive (see `sweep`). Raises SandboxError.
+        Missing parts of the toolchain are built first. What an earlier run left in the folder, dead or half alive, is
+        stopped and removed. `owner` is the process the instance should not outlive (see `sweep`). Raises
+        SandboxError.
         """
         progress = progress or Silent()
         instance = Instance(directory.expanduser().absolute())
@@ -72,11 +70,13 @@ class Sandbox:
 
     @classmethod
     def attach(cls, directory: Path) -> "Sandbox":
-        """The instance that runs in the folder. Raises SandboxError when there is none, or parts of it do not answer."""
+        """The instance that runs in the folder. Raises SandboxError when there is none or it is not well."""
         instance = Instance(directory.expanduser().absolute())
         record = instance.read() if instance.directory.is_dir() else None
         if not record or not record.complete:
-            raise SandboxError(f"no sandbox runs in {instance.directory}: start one with `python -m sandbox up --dir {directory}`")
+            raise SandboxError(
+                f"no sandbox runs in {instance.directory}: start one with `python -m sandbox up --dir {directory}`"
+            )
         found = cls(instance, record)
         ailing = found.ailing()
         if ailing:
@@ -117,7 +117,8 @@ class Sandbox:
     def environment(self, project_directory: Path) -> dict[str, str]:
         """Variables for a Pulumi run against this cluster, to be laid over the caller's own.
 
-        State and Pulumi's home are kept in the given folder; PATH offers the engine, its plugins and this Python's programs.
+        State and Pulumi's home are kept in the given folder; PATH offers the engine, its plugins and this Python's
+        programs.
         """
         home = project_directory.absolute()
         path = [str(self._instance.bin), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
@@ -166,61 +167,58 @@ class Sandbox:
         instance = self._instance
         instance.write(self._record)
         toolchain.link_commands(tools, instance.bin)
-        identity = Identity.create(instance.pki)
+        context = Context(tools, instance, Identity.create(instance.pki))
         report("etcd")
-        etcd_port, _ = self._launch("etcd", 2, lambda client, peer: components.etcd(tools, instance, client, peer))
+        etcd_port, _ = self._launch(2, lambda ports: components.etcd(context, ports[0], ports[1]))
         report("kube-apiserver")
-        (api_port,) = self._launch(
-            "kube-apiserver", 1, lambda port: components.kube_apiserver(tools, instance, identity, port, etcd_port)
-        )
-        self._record = replace(self._record, api_port=api_port)
-        components.write_kubeconfig(
-            instance.kubeconfig, api_port, identity.authority.pair.certificate, identity.admin
-        )
-        api = Api(api_port, identity.authority.pair.certificate, identity.clients["sandbox"])
+        (api_port,) = self._launch(1, lambda ports: components.kube_apiserver(context, ports[0], etcd_port))
+        context = replace(context, api_port=api_port)
+        authority = context.identity.authority.pair.certificate
+        components.write_kubeconfig(instance.kubeconfig, api_port, authority, context.identity.admin)
+        api = Api(api_port, authority, context.identity.clients["sandbox"])
         report("controllers, scheduler, Kueue, kwok")
-
-        def launch_kueue(webhook: int, health: int, metrics: int) -> Launch:
-            for manifest in components.kueue_admission(tools, identity, webhook):
-                api.apply(manifest)
-            crds = list(components.kueue_crds(tools, identity, webhook))
-            for crd in crds:
-                api.apply(crd)
-            # Kueue ends at once when a kind it indexes is not served yet.
-            self._until("kueue", lambda: all(_established(api, crd["metadata"]["name"]) for crd in crds), "its CRDs are not served")
-            return components.kueue(tools, instance, identity, api_port, KueuePorts(webhook, health, metrics))
-
-        def bring_up_kwok() -> None:
-            self._launch("kwok", 1, lambda port: components.kwok(tools, instance, identity, api_port, port))
-            for manifest in (*components.policies(), *components.nodes()):
-                api.apply(manifest)
-
-        steps: list[Callable[[], object]] = [
-            lambda: self._launch(
-                "kube-controller-manager",
-                1,
-                lambda port: components.kube_controller_manager(tools, instance, identity, api_port, port),
-            ),
-            lambda: self._launch(
-                "kube-scheduler", 1, lambda port: components.kube_scheduler(tools, instance, identity, api_port, port)
-            ),
-            lambda: self._launch("kueue", 3, launch_kueue),
-            bring_up_kwok,
-        ]
-        with ThreadPoolExecutor(len(steps)) as pool:
-            for future in [pool.submit(step) for step in steps]:
-                future.result()
-        report("nodes, webhooks")
+        self._all_at_once(
+            lambda: self._launch(1, lambda ports: components.kube_controller_manager(context, ports[0])),
+            lambda: self._launch(1, lambda ports: components.kube_scheduler(context, ports[0])),
+            lambda: self._launch(3, lambda ports: self._prepare_kueue(context, api, KueuePorts(*ports))),
+            lambda: self._launch(1, lambda ports: components.kwok(context, ports[0])),
+            lambda: [api.apply(manifest) for manifest in (*components.policies(), *components.nodes())],
+        )
+        report("Nodes, webhooks")
         self._until("kwok", lambda: _nodes_ready(api), "its Nodes did not become ready")
         self._until("kueue", lambda: _webhooks_answer(api), "its webhooks do not answer")
         self._record = replace(self._record, complete=True)
         instance.write(self._record)
 
-    def _launch(self, name: str, count: int, make: Callable[..., Launch]) -> list[int]:
-        """Start one part on free ports and wait until it is ready; on new ports when somebody else was faster to take one."""
+    def _prepare_kueue(self, context: Context, api: Api, ports: KueuePorts) -> Launch:
+        """Install what Kueue needs in the cluster before it starts: it ends at once when one of its kinds is missing."""
+        for manifest in components.kueue_admission(context, ports.webhook):
+            api.apply(manifest)
+        crds = list(components.kueue_crds(context, ports.webhook))
+        for crd in crds:
+            api.apply(crd)
+        names = [crd["metadata"]["name"] for crd in crds]
+
+        def served() -> bool:
+            return all(_established(api, name) for name in names)
+
+        self._until("kube-apiserver", served, "Kueue's CRDs are not served")
+        return components.kueue(context, ports)
+
+    def _all_at_once(self, *steps: Callable[[], object]) -> None:
+        """Take steps at the same time. When one fails, end all parts so that the others give up; raises its error."""
+        with ThreadPoolExecutor(len(steps)) as pool:
+            done, _ = wait([pool.submit(step) for step in steps], return_when=FIRST_EXCEPTION)
+            failures = [error for error in (future.exception() for future in done) if error]
+            if failures:
+                stop([part.process for part in self._record.parts], grace=2)
+                raise failures[0]
+
+    def _launch(self, count: int, make: Callable[[list[int]], Launch]) -> list[int]:
+        """Start one part and wait until it is ready; on other ports when somebody else took one in between."""
         for attempt in range(_ATTEMPTS):
             ports = free_ports(count)
-            part = self._spawn(make(*ports))
+            part = self._spawn(make(ports))
             if self._await(part, tolerate_taken_port=attempt + 1 < _ATTEMPTS):
                 return ports
         raise AssertionError("the last attempt returns or raises")
@@ -239,12 +237,16 @@ class Sandbox:
         return part
 
     def _await(self, part: RunningPart, *, tolerate_taken_port: bool = False) -> bool:
-        """Wait until the part answers. False: it ended because its port was taken. Raises SandboxError on any other end."""
+        """Wait until the part answers. False: its port was taken. Raises SandboxError on any other end."""
         wait_until(lambda: _healthy(part.health) or not alive(part.process), seconds=_PATIENCE)
         if alive(part.process) and _healthy(part.health):
             return True
         ended = not alive(part.process)
-        if ended and tolerate_taken_port and "address already in use" in self.log(part.name).read_text(errors="replace"):
+        if (
+            ended
+            and tolerate_taken_port
+            and "address already in use" in self.log(part.name).read_text(errors="replace")
+        ):
             return False
         what = "ended during the start" if ended else f"was not ready after {_PATIENCE:.0f} s"
         raise self._failure(part.name, what)
@@ -280,13 +282,20 @@ def sweep(parent: Path) -> list[Path]:
 
 
 def _healthy(url: str) -> bool:
-    # Loopback, and the answer is only a status: whose certificate it is does not matter here.
-    unverified = ssl._create_unverified_context()  # noqa: S323
     try:
-        with urllib.request.urlopen(url, timeout=3, context=unverified) as answer:  # noqa: S310 - our own http(s) URL
+        with urllib.request.urlopen(url, timeout=3, context=_unverified()) as answer:  # noqa: S310 - always http(s)
             return answer.status == 200
-    except (OSError, urllib.error.URLError):
+    except OSError:
         return False
+
+
+@functools.cache
+def _unverified() -> ssl.SSLContext:
+    """For health on loopback: the answer is only a status, and some parts sign their certificate themselves."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _established(api: Api, crd: str) -> bool:

@@ -1,10 +1,11 @@
 """Command lines and configuration of everything that runs in an instance.
 
-Each function takes ports and paths and returns what to start; nothing here starts anything. Every part has a user of its own in the
-cluster, so that the audit log holds only what other clients asked for.
+Each function takes ports and paths and returns what to start; nothing here starts anything. Every part has a user of
+its own in the cluster, so that the audit log holds only what other clients asked for.
 """
 
 import base64
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ POD_RANGE = "10.244.0.1/16"
 UNMANAGED_NAMESPACES = ("kube-system", "kueue-system")
 """Namespaces whose Pods Kueue leaves alone."""
 SILENT_NODE_LABEL = "sandbox.gpustack.ai/kubelet"
-"""A Node with this label and the value `silent` has no kubelet: no heartbeat, and its Pods neither start, exit nor go."""
+"""A Node with this label and the value `silent` has no kubelet: no heartbeat, and its Pods neither start nor exit."""
 
 _MANIFESTS = Path(__file__).parent / "manifests"
 _PARTS_USERS = ("kube-controller-manager", "kube-scheduler", "kueue", "kwok", "sandbox")
@@ -79,6 +80,20 @@ class Identity:
         )
 
 
+@dataclass(frozen=True)
+class Context:
+    """What all parts of one instance share."""
+
+    tools: Toolchain
+    """Programs to run."""
+    instance: Instance
+    """Folder to write to."""
+    identity: Identity
+    """Certificates and keys."""
+    api_port: int = 0
+    """Port of the API server; 0 until it is known."""
+
+
 def write_kubeconfig(path: Path, api_port: int, authority: Path, client: Pair) -> None:
     """A kubeconfig with everything inside it, mode 0600."""
     config = {
@@ -106,59 +121,59 @@ def write_kubeconfig(path: Path, api_port: int, authority: Path, client: Pair) -
         ],
     }
     path.touch(mode=0o600)
-    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    path.write_text(json.dumps(config, indent=1))
 
 
-def etcd(tools: Toolchain, instance: Instance, client_port: int, peer_port: int) -> Launch:
+def etcd(context: Context, client_port: int, peer_port: int) -> Launch:
     """The API server's store."""
     argv = (
-        str(tools.control_plane),
+        str(context.tools.control_plane),
         "etcd",
-        f"--data-dir={instance.directory / 'etcd'}",
+        f"--data-dir={context.instance.directory / 'etcd'}",
         f"--client-port={client_port}",
         f"--peer-port={peer_port}",
     )
     return Launch("etcd", argv, f"http://127.0.0.1:{client_port}/health")
 
 
-def kube_apiserver(tools: Toolchain, instance: Instance, identity: Identity, port: int, etcd_port: int) -> Launch:
-    """The API server, with the admission that a real cluster has, and mutating admission policies for `sandbox.gpustack.ai/*`."""
-    policy = instance.config / "audit-policy.yaml"
-    policy.write_text(yaml.safe_dump(_audit_policy()))
+def kube_apiserver(context: Context, port: int, etcd_port: int) -> Launch:
+    """The API server with its default admission, and mutating policies for `sandbox.gpustack.ai/*`."""
+    policy = context.instance.config / "audit-policy.json"
+    policy.write_text(json.dumps(_audit_policy(), indent=1))
     argv = (
-        str(tools.control_plane),
+        str(context.tools.control_plane),
         "kube-apiserver",
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
         f"--secure-port={port}",
-        f"--tls-cert-file={identity.server.certificate}",
-        f"--tls-private-key-file={identity.server.key}",
-        f"--client-ca-file={identity.authority.pair.certificate}",
+        f"--tls-cert-file={context.identity.server.certificate}",
+        f"--tls-private-key-file={context.identity.server.key}",
+        f"--client-ca-file={context.identity.authority.pair.certificate}",
         "--authorization-mode=RBAC",
         "--allow-privileged=true",
         f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--service-account-issuer=https://kubernetes.default.svc",
-        f"--service-account-key-file={identity.service_accounts}",
-        f"--service-account-signing-key-file={identity.service_accounts}",
+        f"--service-account-key-file={context.identity.service_accounts}",
+        f"--service-account-signing-key-file={context.identity.service_accounts}",
         "--feature-gates=MutatingAdmissionPolicy=true",
         "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
         f"--audit-policy-file={policy}",
-        f"--audit-log-path={instance.audit_log}",
+        f"--audit-log-path={context.instance.audit_log}",
         "--endpoint-reconciler-type=none",
         "--profiling=false",
     )
     return Launch("kube-apiserver", argv, f"https://127.0.0.1:{port}/readyz")
 
 
-def kube_controller_manager(tools: Toolchain, instance: Instance, identity: Identity, api_port: int, port: int) -> Launch:
+def kube_controller_manager(context: Context, port: int) -> Launch:
     """All controllers that a cluster without a cloud runs by default."""
     argv = (
-        str(tools.control_plane),
+        str(context.tools.control_plane),
         "kube-controller-manager",
-        f"--kubeconfig={_own_kubeconfig(instance, identity, api_port, 'kube-controller-manager')}",
-        f"--service-account-private-key-file={identity.service_accounts}",
-        f"--root-ca-file={identity.authority.pair.certificate}",
+        f"--kubeconfig={_own_kubeconfig(context, 'kube-controller-manager')}",
+        f"--service-account-private-key-file={context.identity.service_accounts}",
+        f"--root-ca-file={context.identity.authority.pair.certificate}",
         "--leader-elect=false",
         "--kube-api-qps=200",
         "--kube-api-burst=400",
@@ -169,12 +184,12 @@ def kube_controller_manager(tools: Toolchain, instance: Instance, identity: Iden
     return Launch("kube-controller-manager", argv, f"https://127.0.0.1:{port}/healthz")
 
 
-def kube_scheduler(tools: Toolchain, instance: Instance, identity: Identity, api_port: int, port: int) -> Launch:
+def kube_scheduler(context: Context, port: int) -> Launch:
     """The scheduler with its default profile."""
     argv = (
-        str(tools.control_plane),
+        str(context.tools.control_plane),
         "kube-scheduler",
-        f"--kubeconfig={_own_kubeconfig(instance, identity, api_port, 'kube-scheduler')}",
+        f"--kubeconfig={_own_kubeconfig(context, 'kube-scheduler')}",
         "--leader-elect=false",
         "--kube-api-qps=200",
         "--kube-api-burst=400",
@@ -197,17 +212,18 @@ class KueuePorts:
     """Serves Prometheus metrics, over TLS, to authorized clients."""
 
 
-def kueue(tools: Toolchain, instance: Instance, identity: Identity, api_port: int, ports: KueuePorts) -> Launch:
+def kueue(context: Context, ports: KueuePorts) -> Launch:
     """Kueue, managing plain Pods in every namespace but the system's.
 
-    With internal certificates off it reads its metrics certificate from one fixed folder that only root can write. With them on it
-    wants to issue its own: it keeps those it finds in its Secret while they are valid, so it is given ours there and in its folder.
+    With internal certificates off it reads its metrics certificate from one fixed folder that only root can write.
+    With them on it wants to issue its own: it keeps those it finds in its Secret while they are valid, so it is given
+    ours there and in its folder.
     """
-    certificates = instance.config / "kueue-webhook"
+    certificates = context.instance.config / "kueue-webhook"
     certificates.mkdir(exist_ok=True)
-    (certificates / "tls.crt").write_bytes(identity.webhook.certificate.read_bytes())
+    (certificates / "tls.crt").write_bytes(context.identity.webhook.certificate.read_bytes())
     (certificates / "tls.key").touch(mode=0o600)
-    (certificates / "tls.key").write_bytes(identity.webhook.key.read_bytes())
+    (certificates / "tls.key").write_bytes(context.identity.webhook.key.read_bytes())
     configuration = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -221,52 +237,52 @@ def kueue(tools: Toolchain, instance: Instance, identity: Identity, api_port: in
         "integrations": {"frameworks": ["pod"]},
         "managedJobsNamespaceSelector": {"matchExpressions": _managed_namespaces()},
     }
-    path = instance.config / "kueue.yaml"
-    path.write_text(yaml.safe_dump(configuration, sort_keys=False))
-    argv = (str(tools.kueue), f"--config={path}", "--feature-gates=VisibilityOnDemand=false")
-    env = {"KUBECONFIG": str(_own_kubeconfig(instance, identity, api_port, "kueue"))}
+    path = context.instance.config / "kueue.json"
+    path.write_text(json.dumps(configuration, indent=1))
+    argv = (str(context.tools.kueue), f"--config={path}", "--feature-gates=VisibilityOnDemand=false")
+    env = {"KUBECONFIG": str(_own_kubeconfig(context, "kueue"))}
     return Launch("kueue", argv, f"http://127.0.0.1:{ports.health}/readyz", env)
 
 
-def kueue_crds(tools: Toolchain, identity: Identity, webhook_port: int) -> Iterator[dict[str, Any]]:
-    """Kueue's CRDs; those that its own installation gives a conversion webhook get it by URL, since Services lead nowhere here."""
-    listed: list[str] = yaml.safe_load((tools.kueue_manifests / "kustomization.yaml").read_text())["resources"]
-    patches: list[dict[str, str]] = yaml.safe_load((tools.kueue_manifests / "kustomization.yaml").read_text())["patches"]
-    converted = {Path(patch["path"]).stem.removeprefix("webhook_in_") for patch in patches}
-    for name in listed:
-        crd: dict[str, Any] = yaml.safe_load((tools.kueue_manifests / name).read_text())
+def kueue_crds(context: Context, webhook_port: int) -> Iterator[dict[str, Any]]:
+    """Kueue's CRDs; conversion webhooks are by URL, since Services lead nowhere here."""
+    folder = context.tools.kueue_manifests
+    listed: dict[str, Any] = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    converted = {Path(patch["path"]).stem.removeprefix("webhook_in_") for patch in listed["patches"]}
+    for name in listed["resources"]:
+        crd: dict[str, Any] = yaml.safe_load((folder / name).read_text())
         if crd["spec"]["names"]["plural"] in converted:
             crd["spec"]["conversion"] = {
                 "strategy": "Webhook",
                 "webhook": {
-                    "clientConfig": _webhook_client(identity, webhook_port, "/convert"),
+                    "clientConfig": _webhook_client(context, webhook_port, "/convert"),
                     "conversionReviewVersions": ["v1"],
                 },
             }
         yield crd
 
 
-def kueue_admission(tools: Toolchain, identity: Identity, webhook_port: int) -> Iterator[dict[str, Any]]:
-    """Kueue's namespace, its webhook certificate, and its webhooks by URL, without those of job kinds that are not enabled."""
+def kueue_admission(context: Context, webhook_port: int) -> Iterator[dict[str, Any]]:
+    """Kueue's namespace, webhook certificate, and webhooks by URL, without those of job kinds that are off."""
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
     yield {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "kueue-webhook-server-cert", "namespace": "kueue-system"},
         "data": {
-            "ca.crt": _base64(identity.webhook_authority.certificate),
-            "ca.key": _base64(identity.webhook_authority.key),
-            "tls.crt": _base64(identity.webhook.certificate),
-            "tls.key": _base64(identity.webhook.key),
+            "ca.crt": _base64(context.identity.webhook_authority.certificate),
+            "ca.key": _base64(context.identity.webhook_authority.key),
+            "tls.crt": _base64(context.identity.webhook.certificate),
+            "tls.key": _base64(context.identity.webhook.key),
         },
     }
-    for document in yaml.safe_load_all((tools.kueue_manifests / "manifests.yaml").read_text()):
+    for document in yaml.safe_load_all((context.tools.kueue_manifests / "manifests.yaml").read_text()):
         kept: list[dict[str, Any]] = []
         for webhook in document["webhooks"]:
             path: str = webhook["clientConfig"]["service"]["path"]
             is_pod = path.endswith("--v1-pod")
             if is_pod or "-kueue-x-k8s-io-" in path:
-                webhook["clientConfig"] = _webhook_client(identity, webhook_port, path)
+                webhook["clientConfig"] = _webhook_client(context, webhook_port, path)
                 if is_pod:
                     webhook["namespaceSelector"] = {"matchExpressions": _managed_namespaces()}
                 kept.append(webhook)
@@ -274,12 +290,12 @@ def kueue_admission(tools: Toolchain, identity: Identity, webhook_port: int) -> 
         yield {**document, "metadata": {"name": name}, "webhooks": kept}
 
 
-def kwok(tools: Toolchain, instance: Instance, identity: Identity, api_port: int, port: int) -> Launch:
-    """Kubelets of all Nodes but the silent ones, with our own stages: they keep finalizers, honour the grace period and exit as told."""
+def kwok(context: Context, port: int) -> Launch:
+    """Kubelets of all Nodes but the silent ones; our stages keep finalizers and honour the grace period."""
     argv = (
-        str(tools.kwok),
+        str(context.tools.kwok),
         f"--config={_MANIFESTS / 'stages.yaml'}",
-        f"--kubeconfig={_own_kubeconfig(instance, identity, api_port, 'kwok')}",
+        f"--kubeconfig={_own_kubeconfig(context, 'kwok')}",
         "--manage-all-nodes=false",
         f"--manage-nodes-with-label-selector={SILENT_NODE_LABEL}!=silent",
         f"--cidr={POD_RANGE}",
@@ -335,13 +351,18 @@ def _managed_namespaces() -> list[dict[str, Any]]:
     return [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(UNMANAGED_NAMESPACES)}]
 
 
-def _webhook_client(identity: Identity, port: int, path: str) -> dict[str, str]:
-    return {"url": f"https://127.0.0.1:{port}{path}", "caBundle": _base64(identity.webhook_authority.certificate)}
+def _webhook_client(context: Context, port: int, path: str) -> dict[str, str]:
+    return {
+        "url": f"https://127.0.0.1:{port}{path}",
+        "caBundle": _base64(context.identity.webhook_authority.certificate),
+    }
 
 
-def _own_kubeconfig(instance: Instance, identity: Identity, api_port: int, user: str) -> Path:
-    path = instance.config / f"{user}.kubeconfig"
-    write_kubeconfig(path, api_port, identity.authority.pair.certificate, identity.clients[user])
+def _own_kubeconfig(context: Context, user: str) -> Path:
+    path = context.instance.config / f"{user}.kubeconfig"
+    write_kubeconfig(
+        path, context.api_port, context.identity.authority.pair.certificate, context.identity.clients[user]
+    )
     return path
 
 

@@ -1,13 +1,14 @@
 """The folder of one instance: what lies where in it, and the record of what runs.
 
-The record is written before anything else may go wrong, so that whoever finds the folder later can stop exactly what was started.
+The record is written before anything else may go wrong, so that whoever finds the folder later can stop exactly what
+was started.
 """
 
 import contextlib
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,6 @@ class Record:
 
     parts: tuple[RunningPart, ...] = ()
     """Everything started, in the order of the start."""
-    api_port: int = 0
-    """Port of the API server."""
     commands: tuple[str, ...] = ()
     """Programs that the instance's `bin` folder offers."""
     complete: bool = False
@@ -83,7 +82,7 @@ class Instance:
         return self.logs / f"{part}.log"
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Generator[None]:
         """Keep out everybody else who starts or stops this instance, for the duration of the block."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -111,7 +110,7 @@ class Instance:
             for part in raw["parts"]
         )
         owner = Process(**raw["owner"]) if raw["owner"] else None
-        return Record(parts, raw["api_port"], tuple(raw["commands"]), raw["complete"], owner)
+        return Record(parts, tuple(raw["commands"]), raw["complete"], owner)
 
     def write(self, record: Record) -> None:
         """Replace the record in one step."""
@@ -121,8 +120,19 @@ class Instance:
         fresh.rename(self.directory / "instance.json")
 
     def clear(self) -> None:
-        """Remove what an earlier run left. Raises SandboxError when the folder holds something that no sandbox wrote."""
-        known = {"pki", "logs", "config", "bin", "kubeconfig", "etcd", "pulumi", "instance.json", "instance.json.new", "lock"}
+        """Remove what an earlier run left. Raises SandboxError when the folder holds anything else."""
+        known = {
+            "pki",
+            "logs",
+            "config",
+            "bin",
+            "kubeconfig",
+            "etcd",
+            "pulumi",
+            "instance.json",
+            "instance.json.new",
+            "lock",
+        }
         found = {path.name for path in self.directory.iterdir()}
         if found - known:
             foreign = ", ".join(sorted(found - known))

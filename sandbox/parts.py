@@ -1,7 +1,7 @@
 """The five parts that are built from Go modules: what each is made of, and the key its pins give it in the cache.
 
-A key changes with anything that could change the result: go.mod, go.sum, our sources, flags, and the Go toolchain. So an upgrade is an
-edit of `parts/<name>/go.mod`, and a checkout of an older commit finds its older build again.
+A key changes with anything that could change the result: go.mod, go.sum, our sources, flags, and the Go toolchain. So
+an upgrade is an edit of `parts/<name>/go.mod`, and a checkout of an older commit finds its older build again.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ SOURCES = Path(__file__).parent / "parts"
 
 @dataclass(frozen=True)
 class Stamp:
-    """A version variable that a release build sets; without it the program calls itself a development build, and clients refuse it."""
+    """A version that a release build writes into the binary; clients refuse development builds."""
 
     module: str
     """The module whose pinned version is written."""
@@ -126,9 +126,7 @@ PULUMI = Part(
     "pulumi",
     "pulumi",
     "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
-    versions=(
-        Stamp("github.com/pulumi/pulumi/pkg/v3", "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"),
-    ),
+    versions=(Stamp("github.com/pulumi/pulumi/pkg/v3", "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"),),
     copied=(
         Copied(
             "github.com/pulumi/pulumi/sdk/v3",

@@ -36,7 +36,7 @@ class Authority:
 
     @classmethod
     def create(cls, directory: Path, name: str, *, key: _Key | None = None) -> "Authority":
-        """Make an authority called `name` whose files are `<name>.crt` and `<name>.key`; its key is a new one on a curve by default."""
+        """Make an authority with files `<name>.crt` and `<name>.key`; its key is a new one unless given."""
         key = key or ec.generate_private_key(ec.SECP256R1())
         subject = _subject(name, None)
         certificate = (
@@ -56,9 +56,7 @@ class Authority:
         """A client certificate for a Kubernetes user in one group."""
         return self._sign(name, _subject(user, group), ExtendedKeyUsageOID.CLIENT_AUTH, [])
 
-    def _sign(
-        self, name: str, subject: x509.Name, usage: x509.ObjectIdentifier, names: list[x509.GeneralName]
-    ) -> Pair:
+    def _sign(self, name: str, subject: x509.Name, usage: x509.ObjectIdentifier, names: list[x509.GeneralName]) -> Pair:
         issuer = x509.load_pem_x509_certificate(self.pair.certificate.read_bytes())
         issuer_key = serialization.load_pem_private_key(self.pair.key.read_bytes(), None)
         assert isinstance(issuer_key, _Key)

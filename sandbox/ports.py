@@ -1,6 +1,7 @@
 """Free loopback ports that stay ours across a restart of a part.
 
-They are taken from below the range that the kernel hands to outgoing connections, so that no client grabs one while a part is down.
+They are taken from below the range that the kernel hands to outgoing connections, so that no client grabs one while a
+part is down.
 """
 
 import random
@@ -13,7 +14,7 @@ LOWEST = 10240
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct loopback ports nobody listens on at the moment. Another process may still take one before it is used: callers retry."""
+    """Distinct loopback ports that nobody listens on now. Another process may yet be faster: callers retry."""
     found: list[int] = []
     while len(found) < count:
         port = random.randrange(LOWEST, _first_ephemeral())  # noqa: S311 - not a secret

@@ -1,7 +1,7 @@
 """Start and stop processes that outlive us, and never mistake another process for one of ours.
 
-A process id alone is not an identity: ids are reused. A process is ours while its id still carries the start time noted when we
-started it.
+A process id alone is not an identity: ids are reused. A process is ours while its id still carries the start time
+noted when we started it.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ def identify(pid: int) -> Process:
 
 
 def spawn(argv: Sequence[str], *, log: Path, env: Mapping[str, str], cwd: Path) -> Process:
-    """Start a process in a session of its own, its output appended to `log`. Raises OSError when it can't be executed."""
+    """Start a process in a session of its own, output appended to `log`. Raises OSError when it can't run."""
     with log.open("ab") as output:
         child = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(env), cwd=cwd, start_new_session=True

@@ -1,9 +1,9 @@
-"""What a person sees while something long runs: one moving line on a terminal, plain lines with elapsed time elsewhere."""
+"""What a person sees while something long runs: one moving line on a terminal, plain lines elsewhere."""
 
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TextIO
 
 from rich.console import Console
@@ -48,7 +48,7 @@ class Progress:
         self._console.print(text)
 
     @contextlib.contextmanager
-    def task(self, title: str) -> Iterator[Task]:
+    def task(self, title: str) -> Generator[Task]:
         """Show a task while the block runs, and how long it took when it ends well."""
         if self._console.is_terminal:
             with self._console.status(title) as status:

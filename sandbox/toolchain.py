@@ -51,18 +51,21 @@ def find(*, progress: Progress | None = None) -> Toolchain:
 
 
 def official_pulumi(path: str | None = None) -> tuple[Path, ...]:
-    """The official engine and its Python language host on `path` (default: `PATH`), or nothing when too old or incomplete."""
+    """The official engine and its Python host on `path`, or nothing when too old or incomplete."""
     engine = _installed("pulumi", path)
-    if not engine or (_version(engine) or (0,)) < LOWEST_PULUMI:
+    if not engine or _version(engine) < LOWEST_PULUMI:
         return ()
     beside = [engine.parent / name for name in _language_plugin_names()]
-    found = [_installed(name, path) or _if_executable(file) for name, file in zip(_language_plugin_names(), beside, strict=True)]
+    found = [
+        _installed(name, path) or _if_executable(file)
+        for name, file in zip(_language_plugin_names(), beside, strict=True)
+    ]
     language = [file for file in found if file]
     return (engine, *language) if len(language) == len(beside) else ()
 
 
 def official_kubernetes_provider(path: str | None = None) -> Path | None:
-    """An installed pulumi-kubernetes plugin: on `path`, or in the user's plugin folder in the version of the Python package."""
+    """An installed pulumi-kubernetes plugin: on `path`, or the Python package's version in the user's plugins."""
     name = parts.KUBERNETES_PROVIDER.binary
     found = _installed(name, path)
     if found:
@@ -106,7 +109,7 @@ def _if_executable(file: Path) -> Path | None:
     return file if os.access(file, os.X_OK) and file.is_file() else None
 
 
-def _version(engine: Path) -> tuple[int, ...] | None:
+def _version(engine: Path) -> tuple[int, int]:
     try:
         shown = subprocess.run(
             [engine, "version"],
@@ -117,13 +120,13 @@ def _version(engine: Path) -> tuple[int, ...] | None:
             env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "1"},
         )
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    numbers = re.search(r"v?(\d+)\.(\d+)\.(\d+)", shown.stdout)
-    return tuple(map(int, numbers.groups())) if numbers else None
+        return (0, 0)
+    numbers = re.search(r"(\d+)\.(\d+)\.\d+", shown.stdout)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
 def link_commands(tools: Toolchain, folder: Path) -> None:
-    """Fill a folder for PATH with the engine and its plugins, and our language host where the official one is missing."""
+    """Fill a folder for PATH with the engine, its plugins, and our language host if there is no official one."""
     (folder / MARKER).touch()
     for command in tools.commands:
         if tools.own_language_host and command.name == parts.PULUMI.binary:
@@ -140,7 +143,7 @@ def link_commands(tools: Toolchain, folder: Path) -> None:
 
 
 def _duplicate(source: Path, target: Path) -> None:
-    """The same file under another name, for the engine that looks for its language host in the folder that it really lies in."""
+    """The same file in another folder, for the engine, which looks for its language host beside itself."""
     try:
         target.hardlink_to(source)
     except OSError:

@@ -1,7 +1,7 @@
 """Fixtures for tests on a live cluster.
 
-All tests of a run share one sandbox: a fresh one, or the one in the folder that `GPUSTACK_SANDBOX` names. Tests keep apart by namespace.
-A test that stops or breaks parts of the cluster asks for `private_sandbox` instead.
+All tests of a run share one sandbox: a fresh one, or the one in the folder that `GPUSTACK_SANDBOX` names. Tests keep
+apart by namespace. A test that stops or breaks parts of the cluster asks for `private_sandbox` instead.
 """
 
 import contextlib

@@ -29,7 +29,12 @@ def custom(kubeconfig: Any) -> Iterator[Any]:
 def queue(custom: Any, namespace: str) -> Iterator[str]:
     """A LocalQueue of the test's namespace with room for eight GPUs."""
     name = f"test-{uuid.uuid4().hex[:8]}"
-    flavor = {"apiVersion": f"{KUEUE}/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": {"nodeLabels": {"gpu": "h20"}}}
+    flavor = {
+        "apiVersion": f"{KUEUE}/v1beta2",
+        "kind": "ResourceFlavor",
+        "metadata": {"name": name},
+        "spec": {"nodeLabels": {"gpu": "h20"}},
+    }
     cluster_queue = {
         "apiVersion": f"{KUEUE}/v1beta2",
         "kind": "ClusterQueue",
@@ -44,7 +49,12 @@ def queue(custom: Any, namespace: str) -> Iterator[str]:
             ],
         },
     }
-    local_queue = {"apiVersion": f"{KUEUE}/v1beta2", "kind": "LocalQueue", "metadata": {"name": name}, "spec": {"clusterQueue": name}}
+    local_queue = {
+        "apiVersion": f"{KUEUE}/v1beta2",
+        "kind": "LocalQueue",
+        "metadata": {"name": name},
+        "spec": {"clusterQueue": name},
+    }
     custom.create_cluster_custom_object(KUEUE, "v1beta2", "resourceflavors", flavor)
     custom.create_cluster_custom_object(KUEUE, "v1beta2", "clusterqueues", cluster_queue)
     custom.create_namespaced_custom_object(KUEUE, "v1beta2", namespace, "localqueues", local_queue)
@@ -53,10 +63,16 @@ def queue(custom: Any, namespace: str) -> Iterator[str]:
     custom.delete_cluster_custom_object(KUEUE, "v1beta2", "resourceflavors", name)
 
 
-def group(name: str, queue: str, *, grace: int = 30, finalizers: list[str] | None = None, **behaviour: str) -> list[dict[str, Any]]:
-    """Two Pods of one Kueue group; `behaviour` becomes `sandbox.gpustack.ai/*` annotations, underscores read as hyphens."""
+def group(
+    name: str, queue: str, *, grace: int = 30, finalizers: list[str] | None = None, **behaviour: str
+) -> list[dict[str, Any]]:
+    """Two Pods of one Kueue group; `behaviour` becomes `sandbox.gpustack.ai/*` annotations, `_` read as `-`."""
     annotations = {f"sandbox.gpustack.ai/{key.replace('_', '-')}": value for key, value in behaviour.items()}
-    annotations |= {f"{KUEUE}/pod-group-total-count": "2", f"{KUEUE}/pod-group-serving": "true", f"{KUEUE}/role-hash": "main"}
+    annotations |= {
+        f"{KUEUE}/pod-group-total-count": "2",
+        f"{KUEUE}/pod-group-serving": "true",
+        f"{KUEUE}/role-hash": "main",
+    }
     return [
         {
             "metadata": {
@@ -90,7 +106,9 @@ class Pods:
 
     def read(self, name: str) -> Any:
         """One Pod, or None when it is gone."""
-        return next((pod for pod in self.core.list_namespaced_pod(self.namespace).items if pod.metadata.name == name), None)
+        return next(
+            (pod for pod in self.core.list_namespaced_pod(self.namespace).items if pod.metadata.name == name), None
+        )
 
     def phase(self, name: str) -> str | None:
         """Phase of one Pod, None when it is gone."""
@@ -159,7 +177,9 @@ def test_a_deleted_pod_without_annotations_exits_cleanly_and_soon(pods: Pods, qu
 
 
 def test_a_pod_leaves_once_nobody_holds_it(pods: Pods, core: Any, namespace: str) -> None:
-    core.create_namespaced_pod(namespace, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "c"}]}})
+    core.create_namespaced_pod(
+        namespace, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
+    )
     assert wait_until(lambda: pods.phase("p") == "Running", seconds=30)
     pods.delete("p")
     assert wait_until(lambda: pods.read("p") is None, seconds=10)
@@ -176,7 +196,7 @@ def test_a_pod_that_outlives_its_grace_period_is_killed(pods: Pods, queue: str) 
     pods.run(group("g", queue, grace=2, exit_after="60"))
     deleted = pods.delete("g-0")
     assert wait_until(lambda: pods.phase("g-0") == "Failed", seconds=20)
-    assert 1.9 <= time.monotonic() - deleted
+    assert time.monotonic() - deleted >= 1.9
     assert pods.exit_code("g-0") == 137
 
 
@@ -196,7 +216,9 @@ def test_a_pod_becomes_ready_when_its_annotation_says(pods: Pods, queue: str) ->
     assert not pods.ready("g-1")
 
 
-def test_annotations_of_a_namespace_are_handed_down_to_its_pods(pods: Pods, core: Any, namespace: str, queue: str) -> None:
+def test_annotations_of_a_namespace_are_handed_down_to_its_pods(
+    pods: Pods, core: Any, namespace: str, queue: str
+) -> None:
     behaviour = {"sandbox.gpustack.ai/exit-code": "9", "sandbox.gpustack.ai/hang": "true"}
     core.patch_namespace(namespace, {"metadata": {"annotations": behaviour}})
 
@@ -212,12 +234,16 @@ def test_annotations_of_a_namespace_are_handed_down_to_its_pods(pods: Pods, core
     assert annotations["sandbox.gpustack.ai/hang"] == "false"
 
 
-def test_the_audit_log_holds_the_requests_of_clients_only(sandbox: Sandbox, pods: Pods, core: Any, namespace: str) -> None:
+def test_the_audit_log_holds_the_requests_of_clients_only(
+    sandbox: Sandbox, pods: Pods, core: Any, namespace: str
+) -> None:
     core.create_namespaced_config_map(namespace, {"metadata": {"name": "noted"}})
 
     def events() -> list[dict[str, Any]]:
         lines = sandbox.audit_log.read_text().splitlines()
         return [json.loads(line) for line in lines if f'"namespace":"{namespace}"' in line]
 
-    assert wait_until(lambda: any(e["verb"] == "create" and e["objectRef"]["resource"] == "configmaps" for e in events()), seconds=10)
+    assert wait_until(
+        lambda: any(e["verb"] == "create" and e["objectRef"]["resource"] == "configmaps" for e in events()), seconds=10
+    )
     assert {event["user"]["username"] for event in events()} == {"admin"}

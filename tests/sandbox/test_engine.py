@@ -1,4 +1,4 @@
-"""The Pulumi engine of the sandbox: Python programs, a dynamic provider, pulumi-kubernetes and a policy pack, all real."""
+"""The Pulumi engine of the sandbox: Python programs, a dynamic provider, pulumi-kubernetes, a policy pack; all real."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sandbox.cluster import Sandbox
-from sandbox.processes import wait_until
+from sandbox.processes import Process, alive, identify, wait_until
 
 pytestmark = pytest.mark.engine
 
@@ -24,7 +24,9 @@ import provider
 
 config = pulumi.Config()
 settings = k8s.core.v1.ConfigMap(
-    "settings", metadata={"name": "settings", "namespace": config.require("namespace")}, data={"text": config.require("text")}
+    "settings",
+    metadata={"name": "settings", "namespace": config.require("namespace")},
+    data={"text": config.require("text")},
 )
 echo = provider.Echo("echo", text=settings.data["text"], seconds=config.get_float("seconds") or 0)
 print("a word on stderr", file=sys.stderr)
@@ -62,9 +64,9 @@ def no_shouting(args, report):
         report("do not shout")
 
 
-PolicyPack("manners", policies=[ResourceValidationPolicy(
-    name="no-shouting", description="Text is not all upper case.", validate=no_shouting, enforcement_level=EnforcementLevel.MANDATORY
-)])
+PolicyPack("manners", enforcement_level=EnforcementLevel.MANDATORY, policies=[
+    ResourceValidationPolicy(name="no-shouting", description="Text is not all upper case.", validate=no_shouting)
+])
 """
 
 
@@ -116,7 +118,9 @@ def project(sandbox: Sandbox, tmp_path: Path, namespace: str) -> Project:
     return Project(tmp_path, sandbox.environment(tmp_path / "state"), namespace, {"virtualenv": sys.prefix})
 
 
-def test_a_program_with_a_dynamic_provider_and_kubernetes_resources_comes_and_goes(project: Project, core: Any, namespace: str) -> None:
+def test_a_program_with_a_dynamic_provider_and_kubernetes_resources_comes_and_goes(
+    project: Project, core: Any, namespace: str
+) -> None:
     project.expect(0, "config", "set", "text", "hello")
     output = project.expect(0, "up", "--yes", "--skip-preview")
     assert "a word on stderr" in output
@@ -177,19 +181,25 @@ def test_one_interrupt_lets_an_operation_end_and_records_it(project: Project) ->
     assert "pulumi-python:dynamic/sandbox:Echo" in project.resources()
 
 
-def test_nothing_is_left_running_when_the_engine_is_killed(project: Project) -> None:
+def test_the_language_host_and_its_program_end_when_the_engine_is_killed(project: Project) -> None:
     project.expect(0, "config", "set", "text", "hello")
     project.expect(0, "config", "set", "seconds", "3")
     running = project.start("up", "--yes", "--skip-preview")
     _wait_for_line(running, "echoing hello")
-
-    def left() -> list[str]:
-        shown = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-        return [line for line in shown.splitlines() if str(project.directory) in line and "language" in line]
-
-    assert left()
+    started = _descendants(running.pid, "language")
+    assert len(started) >= 2
     running.kill()
-    assert wait_until(lambda: not left(), seconds=20), left()
+    assert wait_until(lambda: not any(map(alive, started)), seconds=20)
+
+
+def _descendants(ancestor: int, word: str) -> list[Process]:
+    """Processes below one, those with the word in their command line."""
+    shown = subprocess.run(["ps", "-ewwo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [(int(pid), int(parent), args) for pid, parent, args in (line.split(None, 2) for line in shown.splitlines())]
+    family = {ancestor}
+    while more := {pid for pid, parent, _ in rows if parent in family} - family:
+        family |= more
+    return [identify(pid) for pid, _, args in rows if pid in family and word in args]
 
 
 def _wait_for_line(process: "subprocess.Popen[str]", text: str) -> None:
