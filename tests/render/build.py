@@ -11,6 +11,7 @@ from gpustack_components.api.instance_type import InstanceType
 from gpustack_components.api.kv_cache import KVCacheBackend, KVCachePool, KVCachePoolBinding
 from gpustack_components.api.model_artifact import ModelArtifact
 from gpustack_components.api.model_deployment import ModelDeployment
+from gpustack_components.api.names import group_name as group_name
 from gpustack_components.bindings.catalog import Bindings
 from gpustack_components.bindings.resolve import Resolution, ResolvedDeployment, resolve
 from gpustack_components.bindings.settings import Settings
