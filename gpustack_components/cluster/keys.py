@@ -47,5 +47,10 @@ NODES = "schedule.gpustack.ai/nodes"
 """Annotation beside `NODE_LABELS`: how many such nodes there are."""
 PROMETHEUS_PORT = "prometheus.io/port"
 
+JOINT_CHECK = "gpustack-model-deployment-joint"
+"""AdmissionCheck that holds the groups of a deployment of several roles until all have quota (rollout sheet 6)."""
+PARK_MARK = "parked"
+"""Word in the joint check's message once the hold has lasted too long and the Workload was deactivated."""
+
 FIELD_MANAGER = "gpustack-components"
 MAIN_CONTAINER = "main"

@@ -6,6 +6,7 @@ write. Section numbers are of the rollout sheet.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Literal, cast
 
 from gpustack_components.cluster import keys
@@ -64,6 +65,19 @@ def owner_uids(obj: Json, kind: str | None = None) -> frozenset[str]:
 def terminating(obj: Json) -> bool:
     """Whether deletion was asked for."""
     return bool(at(obj, "metadata", "deletionTimestamp"))
+
+
+def deletion_asked(obj: Json) -> str:
+    """When deletion was asked for, RFC 3339; empty when it was not. `deletionTimestamp` itself lies a grace later."""
+    text = at(obj, "metadata", "deletionTimestamp")
+    grace = at(obj, "metadata", "deletionGracePeriodSeconds")
+    if not isinstance(text, str):
+        return ""
+    try:
+        moment = datetime.fromisoformat(text) - timedelta(seconds=grace if isinstance(grace, int) else 0)
+    except (ValueError, OverflowError):
+        return text
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 def whole_number(text: str | None) -> int | None:
