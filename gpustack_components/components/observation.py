@@ -1,0 +1,97 @@
+"""What a deployment looks like in its cluster right now, read once for `check`, `refresh` and before an update."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpustack_components.cluster import keys
+from gpustack_components.cluster.port import (
+    CUSTOM_RESOURCE_DEFINITION,
+    POD,
+    RUNTIME_CLASS,
+    SERVICE,
+    WORKLOAD,
+    Cluster,
+    Forbidden,
+    Json,
+    NotServed,
+)
+from gpustack_components.cluster.retrying import Patience
+from gpustack_components.components.program import OPERATOR_CRD
+from gpustack_components.components.request import Request
+
+if TYPE_CHECKING:
+    from gpustack_components.bindings.resolve import ResolvedDeployment
+    from gpustack_components.rollout.record import Record
+
+HASTE = Patience(attempts=2, seconds=3.0)
+"""For reads that a preview can do without: a cluster that does not answer is said, and not waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the cluster offers to any deployment."""
+
+    kubernetes: tuple[int, int]
+    """Version of the API server."""
+    runtime_classes: frozenset[str]
+    """RuntimeClasses there are."""
+    operator: bool
+    """Whether the operator's CRDs are served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stands of one deployment."""
+
+    record: "Record | None"
+    """What earlier runs wrote down; None: nothing, also in a namespace that does not exist yet."""
+    pods: tuple[Json, ...] = ()
+    """Pods that carry the deployment's labels."""
+    workloads: tuple[Json, ...] = ()
+    """Workloads of the namespace."""
+    services: tuple[Json, ...] = ()
+    """Services that carry the deployment's labels."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing of the deployment is there."""
+        return self.record is None and not self.pods
+
+
+def surroundings(cluster: Cluster) -> Surroundings:
+    """Read what the cluster offers. Raises `ClusterError`."""
+    classes = cluster.list(RUNTIME_CLASS, None).items
+    try:
+        operator = cluster.get(CUSTOM_RESOURCE_DEFINITION, None, OPERATOR_CRD) is not None
+    except Forbidden:
+        operator = False
+    return Surroundings(cluster.server_version(), frozenset(item["metadata"]["name"] for item in classes), operator)
+
+
+def standing(cluster: Cluster, asked: Request) -> Standing:
+    """Read what stands of a deployment. Raises `ClusterError`, and `RolloutRefused` when its record cannot be one."""
+    from gpustack_components.rollout.record import load
+
+    selector = f"{keys.APP_NAME}={keys.APP_NAME_VALUE},{keys.APP_INSTANCE}={asked.name}"
+    return Standing(
+        load(cluster, asked.namespace, asked.name),
+        cluster.list(POD, asked.namespace, selector).items,
+        _where_served(cluster, asked.namespace),
+        cluster.list(SERVICE, asked.namespace, selector).items,
+    )
+
+
+def _where_served(cluster: Cluster, namespace: str) -> tuple[Json, ...]:
+    try:
+        return cluster.list(WORKLOAD, namespace).items
+    except NotServed:
+        return ()
+
+
+def endpoint_of(resolved: "ResolvedDeployment") -> str:
+    """Where a deployment without a router is reached inside the cluster; empty with one (router sheet, section 14)."""
+    if resolved.declared.spec.router is not None:
+        return ""
+    listening = resolved.roles[0].listening
+    scheme = listening.scheme.lower()
+    return f"{scheme}://{resolved.name}.{resolved.namespace}.svc:{listening.external[0].number}"

@@ -1,0 +1,181 @@
+"""What a preview says: the refusals, and what an update would do to which replica, from what stands in the cluster.
+
+A cluster that does not answer is said and leaves the static rules working; a namespace that does not exist yet is
+empty.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpustack_components.api import names
+from gpustack_components.cluster.port import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    Cluster,
+    ClusterError,
+    Forbidden,
+    Json,
+    NotServed,
+)
+from gpustack_components.cluster.readings import at
+from gpustack_components.components.judgement import Judgement, encode, judge
+from gpustack_components.components.observation import Standing, Surroundings, standing, surroundings
+from gpustack_components.components.request import Request
+
+if TYPE_CHECKING:
+    from gpustack_components.bindings.resolve import ResolvedDeployment
+    from gpustack_components.rollout.forecast import Forecast
+
+CONVERGED = "Converged"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What `check` shows and adds to the inputs."""
+
+    refused: tuple[str, ...] = ()
+    """Sentences that hold the deployment back; empty: it may go on."""
+    plan: tuple[str, ...] = ()
+    """Lines of what an update does, or why that cannot be said; empty: nothing to do."""
+    observed: Json = field(default_factory=dict[str, Any])
+    """What the plan was made from: the cluster, the record, and whether both agree with the request (`settled`)."""
+    warnings: tuple[str, ...] = ()
+    """What is legal and probably not meant, and what could not be read or judged."""
+
+
+def preview(asked: Request, before: Request | None, connect: Callable[[], Cluster]) -> Shown:
+    """Judge a request and forecast its update; `before` is what the stack asked for last."""
+    stored = before.document if before is not None and before.label == asked.label else None
+    try:
+        cluster = connect()
+        around, stands = surroundings(cluster), standing(cluster, asked)
+    except ClusterError as failure:
+        return _blind(asked, stored, failure)
+    record = stands.record
+    if record is not None and record.document:
+        stored = record.document
+    judgement = _judge(asked, stored, around)
+    refused = (*asked.refused, *judgement.sentences, *_not_ours(asked, stands))
+    if refused or judgement.resolved is None:
+        return Shown(refused, observed=_observed("answers", stands, None), warnings=judgement.warnings)
+    if asked.unknown:
+        line = f"the plan is not known before the update: {', '.join(asked.unknown)}"
+        return Shown(plan=(line,), observed=_observed("answers", stands, None), warnings=judgement.warnings)
+    try:
+        ahead = _forecast(judgement.resolved, asked, stands, cluster)
+    except ClusterError as failure:
+        return Shown(plan=(f"the plan is not known: {failure}",), observed=_observed(str(failure), stands, None))
+    settled = _settled(judgement, stands) and not ahead.steps
+    lines = () if settled else tuple(ahead.lines)
+    return Shown(plan=lines, observed=_observed("answers", stands, settled), warnings=judgement.warnings)
+
+
+def recheck(asked: Request, cluster: Cluster) -> tuple[str, ...] | None:
+    """What a refresh finds: None, nothing of the deployment is left; else why it has to be repaired; empty, it need
+    not. Raises `ClusterError`.
+    """
+    around, stands = surroundings(cluster), standing(cluster, asked)
+    if stands.empty:
+        return None
+    judgement = _judge(asked, None, around)
+    if judgement.resolved is None:
+        return judgement.sentences
+    ahead = _forecast(judgement.resolved, asked, stands, cluster)
+    reasons = tuple(ahead.lines) if ahead.steps else ()
+    if not _settled(judgement, stands):
+        reasons = ("the last run did not end, or another one changed the deployment since", *reasons)
+    return reasons
+
+
+def prepare(asked: Request, cluster: Cluster) -> Judgement:
+    """The judgement that an update goes by: compared with what the record holds, resolved for this cluster. Raises
+    `ClusterError`.
+    """
+    around, stands = surroundings(cluster), standing(cluster, asked)
+    record = stands.record
+    return _judge(asked, record.document if record is not None and record.document else None, around)
+
+
+def _judge(asked: Request, stored: Mapping[str, Any] | None, around: Surroundings) -> Judgement:
+    return judge(
+        asked,
+        old=stored,
+        runtime_classes=around.runtime_classes,
+        kubernetes=around.kubernetes,
+        operator=around.operator,
+    )
+
+
+def _not_ours(asked: Request, stands: Standing) -> tuple[str, ...]:
+    """Why the deployment is another owner's to change; empty when it is ours or free."""
+    from gpustack_components.rollout.contract import RolloutRefused
+    from gpustack_components.rollout.record import check_owner
+
+    if stands.record is None:
+        return ()
+    try:
+        check_owner(stands.record, asked.owner, frozenset(asked.adopt))
+    except RolloutRefused as refused:
+        return refused.sentences
+    return ()
+
+
+def _settled(judgement: Judgement, stands: Standing) -> bool:
+    """Whether the record says that exactly this document was brought about."""
+    record, document = stands.record, judgement.document
+    if record is None or document is None or record.phase != CONVERGED:
+        return False
+    return record.document == encode(document)
+
+
+def _forecast(resolved: "ResolvedDeployment", asked: Request, stands: Standing, cluster: Cluster) -> "Forecast":
+    from gpustack_components.rollout.desired import Desired
+    from gpustack_components.rollout.forecast import forecast
+    from gpustack_components.rollout.observe import observe
+
+    record = stands.record
+    observed = observe(
+        stands.pods,
+        stands.workloads,
+        record.uid if record is not None else "",
+        record_name=names.record_name(asked.name),
+        services=stands.services,
+    )
+    desired = Desired.of(resolved)
+    queues = _queues(cluster, asked.namespace, {role.queue for role in desired.roles})
+    return forecast(desired, observed, record.slots if record is not None else {}, queues)
+
+
+def _queues(cluster: Cluster, namespace: str, entrances: Iterable[str]) -> dict[str, Json]:
+    """The ClusterQueue behind each LocalQueue that exists, by the LocalQueue's name."""
+    found: dict[str, Json] = {}
+    for entrance in sorted(entrances):
+        try:
+            local = cluster.get(LOCAL_QUEUE, namespace, entrance)
+            name = at(local, "spec", "clusterQueue")
+            behind = cluster.get(CLUSTER_QUEUE, None, name) if name else None
+        except (NotServed, Forbidden):
+            continue
+        if behind is not None:
+            found[entrance] = behind
+    return found
+
+
+def _observed(cluster: str, stands: Standing, settled: bool | None) -> Json:
+    record = stands.record
+    told = "none" if record is None else f"generation {record.generation}, {record.phase}"
+    observed: Json = {"cluster": cluster, "record": told}
+    return observed if settled is None else {**observed, "settled": settled}
+
+
+def _blind(asked: Request, stored: Mapping[str, Any] | None, failure: ClusterError) -> Shown:
+    """The static rules alone."""
+    judgement = judge(asked, old=stored)
+    line = f"the plan is not known, the cluster could not be read: {failure}"
+    return Shown(
+        (*asked.refused, *judgement.sentences),
+        (line,),
+        {"cluster": str(failure)},
+        judgement.warnings,
+    )
