@@ -8,7 +8,6 @@ import functools
 import os
 import shutil
 import ssl
-import sys
 import threading
 import urllib.request
 from collections.abc import Callable
@@ -59,7 +58,7 @@ class Sandbox:
                 stop([part.process for part in record.parts], grace=5)
             tools = toolchain.find(progress=progress)
             instance.clear()
-            started = cls(instance, Record(commands=tuple(map(str, tools.commands)), owner=owner))
+            started = cls(instance, Record(owner=owner))
             try:
                 with progress.task("starting the cluster") as task:
                     started._bring_up(tools, task.update)
@@ -85,6 +84,16 @@ class Sandbox:
                 f"`python -m sandbox up --dir {directory}` starts it anew"
             )
         return found
+
+    @classmethod
+    def stop_in(cls, directory: Path) -> bool:
+        """Stop whatever runs of the instance in a folder, well or not; False when nothing did."""
+        instance = Instance(directory.expanduser().absolute())
+        record = instance.read() if instance.directory.is_dir() else None
+        if not record or not any(alive(part.process) for part in record.parts):
+            return False
+        cls(instance, record).stop()
+        return True
 
     @property
     def directory(self) -> Path:
@@ -114,23 +123,20 @@ class Sandbox:
         """Parts that do not run or do not answer, in the order of the start."""
         return [part.name for part in self._record.parts if not alive(part.process) or not _healthy(part.health)]
 
+    @property
+    def search_path(self) -> tuple[str, ...]:
+        """Folders that a Pulumi run needs in front of PATH."""
+        return toolchain.search_path(self._instance.bin)
+
     def environment(self, project_directory: Path) -> dict[str, str]:
         """Variables for a Pulumi run against this cluster, to be laid over the caller's own.
 
-        State and Pulumi's home are kept in the given folder; PATH offers the engine, its plugins and this Python's
-        programs.
+        State and Pulumi's home are kept in the given folder, which is made if missing; PATH offers the engine, its plugins
+        and this Python's programs.
         """
-        home = project_directory.absolute()
-        path = [str(self._instance.bin), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-        return {
-            "KUBECONFIG": str(self.kubeconfig),
-            "PATH": os.pathsep.join(path),
-            "PULUMI_BACKEND_URL": home.as_uri(),
-            "PULUMI_CONFIG_PASSPHRASE": "sandbox",
-            "PULUMI_HOME": str(home / ".pulumi-home"),
-            "PULUMI_PYTHON_CMD": sys.executable,
-            "PULUMI_SKIP_UPDATE_CHECK": "1",
-        }
+        project_directory.mkdir(parents=True, exist_ok=True)
+        path = os.pathsep.join([*self.search_path, os.environ.get("PATH", os.defpath)])
+        return {"KUBECONFIG": str(self.kubeconfig), "PATH": path, **toolchain.pulumi_environment(project_directory)}
 
     def stop(self) -> None:
         """Stop everything this instance started, and nothing else. Logs and data stay until the next start."""
@@ -166,7 +172,7 @@ class Sandbox:
     def _bring_up(self, tools: toolchain.Toolchain, report: Callable[[str], None]) -> None:
         instance = self._instance
         instance.write(self._record)
-        toolchain.link_commands(tools, instance.bin)
+        toolchain.link_commands(tools.engine, instance.bin)
         context = Context(tools, instance, Identity.create(instance.pki))
         report("etcd")
         etcd_port, _ = self._launch(2, lambda ports: components.etcd(context, ports[0], ports[1]))
@@ -191,7 +197,7 @@ class Sandbox:
         instance.write(self._record)
 
     def _prepare_kueue(self, context: Context, api: Api, ports: KueuePorts) -> Launch:
-        """Install what Kueue needs in the cluster before it starts: it ends at once when one of its kinds is missing."""
+        """Install what Kueue needs in the cluster: it ends at once when one of its kinds is missing."""
         for manifest in components.kueue_admission(context, ports.webhook):
             api.apply(manifest)
         crds = list(components.kueue_crds(context, ports.webhook))
@@ -275,7 +281,7 @@ def sweep(parent: Path) -> list[Path]:
         instance = Instance(directory.absolute())
         record = instance.read() if directory.is_dir() else None
         if record and record.owner and not alive(record.owner):
-            Sandbox(instance, record).stop()
+            Sandbox.stop_in(directory)
             shutil.rmtree(directory, ignore_errors=True)
             swept.append(directory)
     return swept

@@ -39,8 +39,6 @@ class Record:
 
     parts: tuple[RunningPart, ...] = ()
     """Everything started, in the order of the start."""
-    commands: tuple[str, ...] = ()
-    """Programs that the instance's `bin` folder offers."""
     complete: bool = False
     """Whether the start went through."""
     owner: Process | None = None
@@ -110,7 +108,7 @@ class Instance:
             for part in raw["parts"]
         )
         owner = Process(**raw["owner"]) if raw["owner"] else None
-        return Record(parts, tuple(raw["commands"]), raw["complete"], owner)
+        return Record(parts, raw["complete"], owner)
 
     def write(self, record: Record) -> None:
         """Replace the record in one step."""

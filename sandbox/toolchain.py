@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,16 @@ LOWEST_PULUMI = (3, 200)
 """The oldest official Pulumi CLI that is used instead of a build."""
 MARKER = ".gpustack-sandbox"
 """File in a folder of tools that we made: what lies there is never taken for an official installation."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What a Pulumi run needs."""
+
+    commands: tuple[Path, ...]
+    """Programs that `PATH` must offer: the engine and its plugins."""
+    own_language_host: bool
+    """Whether Pulumi was built here, so that our Python language host has to stand in for the official one."""
 
 
 @dataclass(frozen=True)
@@ -32,22 +41,28 @@ class Toolchain:
     """Folder with Kueue's CRDs and webhooks, of the same version."""
     kwok: Path
     """The simulated kubelets."""
-    commands: tuple[Path, ...]
-    """Programs that `PATH` must offer to a Pulumi run: the engine and its plugins."""
-    own_language_host: bool
-    """Whether Pulumi was built here, so that our Python language host has to stand in for the official one."""
+    engine: Engine
+    """Pulumi."""
 
 
 def find(*, progress: Progress | None = None) -> Toolchain:
-    """The toolchain, built as far as it is missing. Raises SandboxError when a part cannot be built."""
-    pulumi = official_pulumi()
-    provider = official_kubernetes_provider()
-    wanted = [parts.CONTROL_PLANE, parts.KUEUE, parts.KWOK]
-    if not pulumi:
-        wanted.append(parts.PULUMI)
-    if not provider:
-        wanted.append(parts.KUBERNETES_PROVIDER)
-    return _assemble(build.build(wanted, progress=progress), pulumi, provider)
+    """The whole toolchain, built as far as it is missing. Raises SandboxError when a part cannot be built."""
+    cluster = (parts.CONTROL_PLANE, parts.KUEUE, parts.KWOK)
+    engine = _Official.find()
+    built = build.build((*cluster, *engine.missing), progress=progress)
+    return Toolchain(
+        control_plane=_binary(built, parts.CONTROL_PLANE),
+        kueue=_binary(built, parts.KUEUE),
+        kueue_manifests=built[parts.KUEUE.name] / "manifests",
+        kwok=_binary(built, parts.KWOK),
+        engine=engine.completed(built),
+    )
+
+
+def find_engine(*, progress: Progress | None = None) -> Engine:
+    """Pulumi alone, for a cluster that is there already. Raises SandboxError when a part cannot be built."""
+    engine = _Official.find()
+    return engine.completed(build.build(engine.missing, progress=progress))
 
 
 def official_pulumi(path: str | None = None) -> tuple[Path, ...]:
@@ -78,19 +93,30 @@ def official_kubernetes_provider(path: str | None = None) -> Path | None:
     return _if_executable(home / "plugins" / f"resource-kubernetes-v{version}" / name)
 
 
-def _assemble(built: dict[str, Path], pulumi: Sequence[Path], provider: Path | None) -> Toolchain:
-    def binary(part: parts.Part) -> Path:
-        return built[part.name] / "bin" / part.binary
+@dataclass(frozen=True)
+class _Official:
+    """What is installed of the engine."""
 
-    engine = pulumi or tuple(sorted((built[parts.PULUMI.name] / "bin").iterdir()))
-    return Toolchain(
-        control_plane=binary(parts.CONTROL_PLANE),
-        kueue=binary(parts.KUEUE),
-        kueue_manifests=built[parts.KUEUE.name] / "manifests",
-        kwok=binary(parts.KWOK),
-        commands=(*engine, provider or binary(parts.KUBERNETES_PROVIDER)),
-        own_language_host=not pulumi,
-    )
+    pulumi: tuple[Path, ...]
+    provider: Path | None
+
+    @classmethod
+    def find(cls) -> "_Official":
+        return cls(official_pulumi(), official_kubernetes_provider())
+
+    @property
+    def missing(self) -> tuple[parts.Part, ...]:
+        pulumi = () if self.pulumi else (parts.PULUMI,)
+        return pulumi if self.provider else (*pulumi, parts.KUBERNETES_PROVIDER)
+
+    def completed(self, built: dict[str, Path]) -> Engine:
+        pulumi = self.pulumi or tuple(sorted((built[parts.PULUMI.name] / "bin").iterdir()))
+        provider = self.provider or _binary(built, parts.KUBERNETES_PROVIDER)
+        return Engine((*pulumi, provider), own_language_host=not self.pulumi)
+
+
+def _binary(built: dict[str, Path], part: parts.Part) -> Path:
+    return built[part.name] / "bin" / part.binary
 
 
 def _language_plugin_names() -> tuple[str, ...]:
@@ -125,21 +151,37 @@ def _version(engine: Path) -> tuple[int, int]:
     return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)
 
 
-def link_commands(tools: Toolchain, folder: Path) -> None:
+def link_commands(engine: Engine, folder: Path) -> None:
     """Fill a folder for PATH with the engine, its plugins, and our language host if there is no official one."""
     (folder / MARKER).touch()
-    for command in tools.commands:
-        if tools.own_language_host and command.name == parts.PULUMI.binary:
+    for command in engine.commands:
+        if engine.own_language_host and command.name == parts.PULUMI.binary:
             _duplicate(command, folder / command.name)
         else:
             (folder / command.name).symlink_to(command)
-    if tools.own_language_host:
+    if engine.own_language_host:
         host = folder / "pulumi-language-python"
         program = Path(__file__).parent / "language_host.py"
         # -P: the folder of the file holds modules whose names mean something else to the libraries it loads.
         command = shlex.join([sys.executable, "-P", str(program), str(folder)])
         host.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         host.chmod(0o755)
+
+
+def search_path(folder: Path) -> tuple[str, ...]:
+    """What a Pulumi run needs in front of PATH: a folder from `link_commands`, and this Python's programs."""
+    return (str(folder), str(Path(sys.executable).parent))
+
+
+def pulumi_environment(home: Path) -> dict[str, str]:
+    """Variables that keep Pulumi's state and settings in a folder, and run programs with this Python."""
+    return {
+        "PULUMI_BACKEND_URL": home.absolute().as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": "sandbox",
+        "PULUMI_HOME": str(home.absolute() / ".pulumi-home"),
+        "PULUMI_PYTHON_CMD": sys.executable,
+        "PULUMI_SKIP_UPDATE_CHECK": "1",
+    }
 
 
 def _duplicate(source: Path, target: Path) -> None:

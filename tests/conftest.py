@@ -21,6 +21,15 @@ INSTANCES = Path(__file__).parent.parent / ".sandbox" / "tests"
 """Where test runs keep their instances, so that the next run can stop those of a run that was killed."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what needs nothing first, then what needs a cluster, then what needs the engine too."""
+
+    def weight(item: pytest.Item) -> int:
+        return 2 if item.get_closest_marker("engine") else 1 if item.get_closest_marker("cluster") else 0
+
+    items.sort(key=weight)
+
+
 @pytest.fixture(scope="session")
 def sandbox() -> Iterator[Sandbox]:
     """The cluster shared by the whole run, all workers of pytest-xdist included."""
