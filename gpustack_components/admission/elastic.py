@@ -379,7 +379,7 @@ def _judge_update(elastic: list[RoleCase], stored: list[RoleCase]) -> Iterator[R
         return
     arguments = f"{role.path}.extraArgs"
     new, old = role.parallelism, before.parallelism
-    if new.errors or old.errors:
+    if new != old and (new.errors or old.errors):
         side = "submitted" if new.errors else "stored"
         yield ELASTIC_TP_FROZEN.refuse(
             arguments,
