@@ -40,11 +40,14 @@ def check(
 
     Exit code 0: accepted. 1: refused. 2: something could not be read.
     """
-    from gpustack_components.cli.judge import judge
+    from gpustack_components.cli.judge import judge, read, read_old, read_settings
     from gpustack_components.cli.live import bindings_of
 
+    raws = read(file)
+    before = read_old(old, file) if old is not None else {}
+    settled = read_settings(settings)
     observed = bindings_of(kubeconfig, context) if live else None
-    judgement = judge(file, old=old, settings_file=settings, live=observed)
+    judgement = judge(raws, settled, old=before, live=observed)
     if form is TextOrJson.JSON:
         output.write_json(report(judgement))
     else:

@@ -1,7 +1,8 @@
 """Reading and reviewing the documents of a command: what `check`, `render` and `plan` share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.cli import sources
@@ -65,24 +66,43 @@ class Judgement:
         return any(one.refusals for one in self.judged)
 
 
-def judge(
-    files: Sequence[str], *, old: str | None = None, settings_file: str | None = None, live: LiveBindings | None = None
-) -> Judgement:
-    """Read, decode and review every document of the files.
+def read(files: Sequence[str]) -> "tuple[RawDocument, ...]":
+    """The documents of the files, each once; two different ones of one name are left for the review to refuse.
 
-    `old` names where the documents stood before; `live` are a cluster's objects, for names the files do not declare.
-    Raises `CommandError` when something cannot be read.
+    Raises `CommandError` with a sentence for every file that cannot be read.
     """
-    raws = _without_repeats(sources.read_documents(files))
-    before = {_key(raw.value): raw.value for raw in sources.read_old(old, files)} if old is not None else {}
-    settings = read_settings(settings_file)
+    kept: list[RawDocument] = []
+    first: dict[Identity, RawDocument] = {}
+    for raw in sources.read_documents(files):
+        earlier = first.setdefault(key(raw.value), raw)
+        if earlier is raw or earlier.value != raw.value:
+            kept.append(raw)
+    return tuple(kept)
 
+
+def read_old(old: str, files: Sequence[str]) -> dict[Identity, Json]:
+    """The documents as they were before the edit; see `sources.read_old`."""
+    return {key(raw.value): raw.value for raw in sources.read_old(old, files)}
+
+
+def judge(
+    raws: "Sequence[RawDocument]",
+    settings: "Settings",
+    *,
+    old: Mapping[Identity, Json] = MappingProxyType({}),
+    live: LiveBindings | None = None,
+) -> Judgement:
+    """Review every document beside the others.
+
+    `old` holds the documents as they were; `live` are a cluster's objects, for names the documents do not declare.
+    """
     from gpustack_components.admission.review import review_all
     from gpustack_components.bindings.catalog import Bindings
 
+    values = [raw.value for raw in raws]
     observed = _observed(live or LiveBindings())
-    around = Bindings.of(observed, complete=_is_complete([raw.value for raw in raws], live))
-    reviews = review_all([raw.value for raw in raws], old=before, bindings=around, settings=settings)
+    around = Bindings.of(observed, complete=_is_complete(values, live))
+    reviews = review_all(values, old=old, bindings=around, settings=settings)
     judged = tuple(Judged(raw, review) for raw, review in zip(raws, reviews, strict=True))
     declared = [one.review.document for one in judged if one.review.document is not None]
     return Judgement(judged, Bindings.of([*declared, *observed], complete=around.complete), settings)
@@ -110,7 +130,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _key(value: Json) -> Identity:
+def key(value: Json) -> Identity:
     """What makes two documents the same object; a namespace left out is the default one."""
     kind, namespace, name = identity(value)
     return kind, namespace or DEFAULT_NAMESPACE, name
@@ -124,6 +144,11 @@ def _observed(live: LiveBindings) -> "list[Document]":
     return [document for document in decoded if document is not None]
 
 
+def namespace_of(raw: "RawDocument") -> str:
+    """The namespace a document is for; the default one when it states none."""
+    return identity(raw.value)[1] or DEFAULT_NAMESPACE
+
+
 def _is_complete(values: Sequence[Json], live: LiveBindings | None) -> bool:
     """Whether an object that is not known does not exist.
 
@@ -133,14 +158,3 @@ def _is_complete(values: Sequence[Json], live: LiveBindings | None) -> bool:
     kinds = {identity(value)[0] for value in values} | (live.kinds if live else set[str]())
     caching = any(at(value, "spec", "kvCache") for value in values)
     return "InstanceType" in kinds and (not caching or "KVCachePoolBinding" in kinds)
-
-
-def _without_repeats(raws: "Sequence[RawDocument]") -> "list[RawDocument]":
-    """The documents without exact repeats; two different documents of one name are left for the review to refuse."""
-    kept: list[RawDocument] = []
-    first: dict[Identity, RawDocument] = {}
-    for raw in raws:
-        earlier = first.setdefault(_key(raw.value), raw)
-        if earlier is raw or earlier.value != raw.value:
-            kept.append(raw)
-    return kept

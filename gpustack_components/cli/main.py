@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gpustack_components.cli import check, output, render, rules, schema
+from gpustack_components.cli import check, output, plan, render, rules, schema, status
 from gpustack_components.cli.guard import ExitCode, exit_after, guarded
 
 app = typer.Typer(
@@ -18,6 +18,8 @@ app = typer.Typer(
 
 app.command("check")(check.check)
 app.command("render")(render.render)
+app.command("plan")(plan.plan)
+app.command("status")(status.status)
 app.command("schema")(schema.schema)
 app.command("explain")(rules.explain)
 app.command("rules")(rules.rules)

@@ -11,7 +11,9 @@ from gpustack_components.cluster import keys
 from gpustack_components.cluster.readings import at, each, label
 
 if TYPE_CHECKING:
+    from gpustack_components.bindings.resolve import ResolvedDeployment
     from gpustack_components.cluster.port import Cluster
+    from gpustack_components.rollout.record import Record
 
 Json = dict[str, Any]
 
@@ -53,6 +55,32 @@ class Snapshot:
         """The ConfigMap of that name."""
         found = (item for item in self.of_kind("ConfigMap", namespace=namespace) if item["metadata"]["name"] == name)
         return next(found, None)
+
+    def record(self, namespace: str, name: str) -> "Record | None":
+        """The deployment's record; None when there is none, or something else stands on its name."""
+        from gpustack_components.rollout.record import Record, is_record, record_name
+
+        found = self.config_map(namespace, record_name(name))
+        return Record.from_object(found) if found is not None and is_record(found) else None
+
+    @property
+    def documents(self) -> dict[tuple[str, str, str], Json]:
+        """The accepted document of every record, by kind, namespace and name: what an update is compared with."""
+        from gpustack_components.rollout.record import Record, is_record
+
+        records = [Record.from_object(item) for item in self.of_kind("ConfigMap") if is_record(item)]
+        return {("ModelDeployment", one.namespace, one.name): one.document for one in records if one.document}
+
+    def queues(self, resolved: "ResolvedDeployment") -> dict[str, Json]:
+        """The ClusterQueue behind each LocalQueue a deployment's Pods name, as far as it was read.
+
+        A LocalQueue that does not exist yet will stand before the ClusterQueue named like the role's InstanceType.
+        """
+        clusters = {item["metadata"]["name"]: item for item in self.of_kind("ClusterQueue", KUEUE)}
+        behind = {role.entrance: role.declared.instance_type for role in resolved.roles}
+        for item in self.of_kind("LocalQueue", KUEUE, resolved.namespace):
+            behind[item["metadata"]["name"]] = str(at(item, "spec", "clusterQueue"))
+        return {local: clusters[name] for local, name in behind.items() if name in clusters}
 
     @property
     def runtime_classes(self) -> frozenset[str]:

@@ -47,14 +47,14 @@ def render(
     Exit code 0: printed. 1: refused, with the refusals `check` gives. 2: something could not be read. 3: accepted, but
     cannot be rendered with these bindings.
     """
-    from gpustack_components.cli.judge import judge
+    from gpustack_components.cli.judge import judge, read, read_settings
     from gpustack_components.cli.live import bindings_of
     from gpustack_components.cli.resolving import parse_version, refuse, resolve_all
 
     _require_narrowing(role, ordinal, member)
     kubernetes = parse_version(kubernetes_version)
-    observed = bindings_of(kubeconfig, context) if live else None
-    judgement = judge(file, settings_file=settings, live=observed)
+    raws, settled = read(file), read_settings(settings)
+    judgement = judge(raws, settled, live=bindings_of(kubeconfig, context) if live else None)
     if judgement.refused:
         return refuse(judgement, as_json=form is YamlOrJson.JSON)
     resolved = resolve_all(

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from gpustack_components.bindings.resolve import ResolvedDeployment
     from gpustack_components.cli.judge import Judgement
 
+NEWEST_KUBERNETES = (1, 35)
+"""The version rendered for when none is known."""
+
 
 def parse_version(text: str) -> tuple[int, int]:
     """Major and minor of `1.30`, `v1.30` or `1.30.4`; raises `CommandError` for anything else."""
@@ -37,7 +40,7 @@ def resolve_all(
     judgement: "Judgement",
     *,
     runtime_classes: frozenset[str] = frozenset(),
-    kubernetes: tuple[int, int] = (1, 35),
+    kubernetes: tuple[int, int] | None = None,
     operator_present: bool = True,
 ) -> "list[ResolvedDeployment]":
     """Every accepted deployment with what its bindings decide.
@@ -58,7 +61,7 @@ def resolve_all(
             judgement.bindings,
             judgement.settings,
             runtime_classes=runtime_classes,
-            kubernetes=kubernetes,
+            kubernetes=kubernetes or NEWEST_KUBERNETES,
             operator_present=operator_present,
         )
         problems.extend(

@@ -1,0 +1,193 @@
+"""The pages of `status`: a table of replicas, what holds them, what the last run said, and how to call the endpoint."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from gpustack_components.cli import output
+from gpustack_components.cli.check import counted
+from gpustack_components.cli.standing import Standing, rows
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group, RenderableType
+    from rich.table import Table
+
+    from gpustack_components.status.text import Row
+
+COLOURS = {
+    "serving": "green",
+    "starting": "yellow",
+    "waiting": "yellow",
+    "leaving": "cyan",
+    "missing": "cyan",
+    "Ready": "green",
+    "Starting": "yellow",
+    "Degraded": "yellow",
+    "Deleting": "cyan",
+}
+"""Colours of states and phases; any other is a fault, and red."""
+
+WIDE = 10_000
+"""Columns of output that is no terminal: lines are never broken."""
+
+RECENT = 12
+"""How many of the last things that happened are shown."""
+
+
+def console() -> "Console":
+    """A console on standard output: as wide as the terminal, or wide enough for anything."""
+    from rich.console import Console
+
+    plain = not output.on_terminal()
+    return Console(
+        file=sys.stdout,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        no_color=plain,
+        width=None if sys.stdout.isatty() else WIDE,
+    )
+
+
+def draw(page: "Group") -> None:
+    """Write a page to standard output, without the padding that a table leaves at line ends."""
+    target = console()
+    with target.capture() as captured:
+        target.print(page)
+    for line in captured.get().splitlines():
+        output.say(line.rstrip())
+
+
+def page(standing: Standing, calls: Sequence[str], why: bool, now: datetime) -> "Group":
+    """Everything `status` shows of a deployment."""
+    from rich.console import Group
+    from rich.text import Text
+
+    told = rows(standing, now)
+    parts: list[RenderableType] = [_head(standing), Text(), _replicas(told)]
+    if why:
+        parts += _sections(("what holds it", _holds(told, now)), ("recently", _recent(standing, now)))
+    parts += _sections(("last run", _run(standing)))
+    if calls:
+        parts += [Text(), Text("call it", style="bold"), *(Text(f"  {line}", overflow="fold") for line in calls)]
+    return Group(*parts)
+
+
+def replica_lines(standing: Standing) -> list[str]:
+    """One line for each replica, for output that only grows."""
+    name = f"{standing.record.namespace}/{standing.record.name}"
+    return [
+        f"{name} {row.name}  {row.state}, {row.ready[0]}/{row.ready[1]} Pods ready"
+        + (f": {row.hold.what}" if row.hold else "")
+        for row in rows(standing, datetime.now(UTC))
+    ]
+
+
+def _head(standing: Standing) -> "Table":
+    from gpustack_components.status.report import report
+
+    told = report(standing.deployment, standing.observation, namespace=standing.record.namespace)
+    grid = _grid()
+    grid.add_row("deployment", f"{standing.record.namespace}/{standing.record.name}")
+    grid.add_row("phase", _coloured(told.phase, f": {told.phase_message}" if told.phase_message else ""))
+    grid.add_row("endpoint", told.endpoint or "none yet")
+    grid.add_row("model", standing.deployment.spec.model.name)
+    for role in told.roles:
+        flavors = f", on {', '.join(role.assigned_flavors)}" if role.assigned_flavors else ""
+        grid.add_row("role", f"{role.name} ({role.kind}): {role.ready} of {role.desired} replicas ready{flavors}")
+    return grid
+
+
+def _replicas(told: "Sequence[Row]") -> "Table":
+    from rich.table import Table
+
+    from gpustack_components.status.text import duration
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("REPLICA", "STATE", "READY", "ADMITTED", "AGE"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("WHY", overflow="fold")
+    for row in told:
+        table.add_row(
+            row.name,
+            _coloured(row.state),
+            f"{row.ready[0]}/{row.ready[1]}",
+            "yes" if row.admitted else "no",
+            "" if row.age is None else duration(row.age),
+            row.hold.what if row.hold else "",
+        )
+    return table
+
+
+def _holds(told: "Sequence[Row]", now: datetime) -> Iterator[tuple[str, str]]:
+    for row in told:
+        if row.hold is not None:
+            since = _since(row.hold.since, now)
+            yield row.name, f"{row.hold.what}{f' (since {since} ago)' if since else ''}"
+            yield "", f"released when {row.hold.release}"
+
+
+def _recent(standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
+    from gpustack_components.status.text import timeline
+
+    for moment in timeline(standing.observation)[-RECENT:]:
+        yield f"{_since(moment.time, now) or moment.time} ago", f"{moment.subject} {moment.words}"
+
+
+def _run(standing: Standing) -> Iterator[tuple[str, str]]:
+    record = standing.record
+    updated = f", {record.updated}" if record.updated else ""
+    yield "phase", f"{record.phase} (edit {record.generation}{updated})"
+    if record.owner:
+        yield "owner", record.owner
+    if standing.driver:
+        yield "driver", f"{standing.driver} is at work"
+    for slot in record.slots.values():
+        yield "turning over", f"{slot.role}/{slot.ordinal} ({slot.phase})"
+    for reason in record.reasons:
+        yield "reason", reason
+    if standing.strangers:
+        several = len(standing.strangers) > 1
+        yield (
+            "strangers",
+            f"{counted(len(standing.strangers), 'Pod')} {'carry' if several else 'carries'} its labels and "
+            f"{'belong' if several else 'belongs'} to something else: {', '.join(standing.strangers)}",
+        )
+
+
+def _sections(*sections: tuple[str, Iterator[tuple[str, str]]]) -> "Iterator[RenderableType]":
+    """Each heading with its lines; a section without lines is left out."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    for heading, lines in sections:
+        grid = _grid()
+        for label, words in lines:
+            grid.add_row(label, words)
+        if grid.row_count:
+            yield from (Text(), Text(heading, style="bold"), Padding(grid, (0, 0, 0, 2)))
+
+
+def _grid() -> "Table":
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def _coloured(word: str, more: str = "") -> Any:
+    from rich.text import Text
+
+    return Text.assemble((word, COLOURS.get(word, "red")), more)
+
+
+def _since(time: str, now: datetime) -> str:
+    from gpustack_components.status.text import duration
+
+    try:
+        return duration((now - datetime.fromisoformat(time)).total_seconds()) if time else ""
+    except (TypeError, ValueError):
+        return ""
