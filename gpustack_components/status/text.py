@@ -1,7 +1,7 @@
 """Plain words for a deployment's state: rows of a table, what holds each replica, and what happened when.
 
-Data only; a door decides about columns and colours. Times are RFC 3339 text as objects carry it; ages are counted to the
-`now` that is passed in.
+Data only; a door decides about columns and colours. Times are RFC 3339 text as objects carry it; ages are
+counted to the `now` that is passed in.
 """
 
 from collections.abc import Iterable, Sequence
@@ -129,9 +129,7 @@ def timeline(observation: Observation) -> tuple[Moment, ...]:
         for pod in replica.members:
             subject = readings.name(pod)
             moments += _moment(at(pod, "metadata", "creationTimestamp"), subject, "created")
-            moments += _moment(
-                at(pod, "metadata", "deletionTimestamp"), subject, "to be gone, its grace period included"
-            )
+            moments += _moment(readings.deletion_asked(pod), subject, "asked to leave")
             moments += _turned(pod, subject, {"Ready": ("Ready", "not Ready"), "PodScheduled": ("scheduled", "")})
         if replica.workload is not None:
             moments += _turned(replica.workload, replica.label, _WORKLOAD_WORDS)
@@ -216,7 +214,7 @@ def pod_trouble(pod: Json) -> Hold | None:
 
 def _leaving(replica: Replica) -> Hold:
     going = [pod for pod in replica.members if readings.terminating(pod)]
-    since = min((str(at(pod, "metadata", "deletionTimestamp")) for pod in going), default="")
+    since = min((readings.deletion_asked(pod) for pod in going), default="")
     ended = [pod for pod in replica.members if readings.terminal(pod)]
     if len(ended) == len(replica.members) and replica.workload is not None:
         name = readings.name(replica.workload)
