@@ -67,6 +67,23 @@ class Replica:
         )
 
 
+def is_current(desired: Desired, role: DesiredRole, ordinal: int, member: Member) -> bool:
+    """Whether a Pod is what its seat should hold now (sheet 4.2): the render of that seat, not under the floor."""
+    wanted = role.seat(ordinal, member.seat)
+    return wanted is not None and member.fingerprint == wanted and member.render_version >= desired.floor
+
+
+def judge(desired: Desired, role: DesiredRole, observed: Observed, ordinal: int, live: tuple[Member, ...]) -> Replica:
+    """The replica whose live members these are."""
+    return Replica(
+        ordinal=ordinal,
+        live=live,
+        workload=observed.workload_of(live),
+        current=all(is_current(desired, role, ordinal, member) for member in live),
+        state=shape(live).state,
+    )
+
+
 class RolePass:
     """The turn of one role. `run` fills `actions`, `waits` and `slot`."""
 
@@ -94,7 +111,7 @@ class RolePass:
         """Take the turn."""
         self._shed()
         self._replicas = {
-            ordinal: self._judge(ordinal, live)
+            ordinal: judge(self.desired, self.role, self.observed, ordinal, live)
             for ordinal, live in self._live.items()
             if live and ordinal is not None and ordinal < self.role.replicas
         }
@@ -141,22 +158,9 @@ class RolePass:
             seats.setdefault(member.seat, []).append(member)
         surplus: list[Member] = []
         for on_seat in seats.values():
-            on_seat.sort(key=lambda member: (not self._is_current(ordinal, member), member.name))
+            on_seat.sort(key=lambda member: (not is_current(self.desired, self.role, ordinal, member), member.name))
             surplus += on_seat[1:]
         return surplus
-
-    def _is_current(self, ordinal: int, member: Member) -> bool:
-        wanted = self.role.seat(ordinal, member.seat)
-        return wanted is not None and member.fingerprint == wanted and member.render_version >= self.desired.floor
-
-    def _judge(self, ordinal: int, live: tuple[Member, ...]) -> Replica:
-        return Replica(
-            ordinal=ordinal,
-            live=live,
-            workload=self.observed.workload_of(live),
-            current=all(self._is_current(ordinal, member) for member in live),
-            state=shape(live).state,
-        )
 
     def _resolve(self) -> None:
         """Carry the remembered replacement on (sheet 4.5)."""

@@ -68,6 +68,11 @@ def desired(config: str = "new", roles: Mapping[str, Mapping[str, Any]] | None =
     )
 
 
+def container(config: str) -> Json:
+    """The main container of a configuration; it asks for one card."""
+    return {"name": keys.MAIN_CONTAINER, "image": config, "resources": {"requests": {"nvidia.com/gpu": "1"}}}
+
+
 def pod(
     config: str,
     ordinal: int | None,
@@ -110,7 +115,7 @@ def pod(
             ],
             "finalizers": [keys.MANAGED],
         },
-        "spec": {"containers": [{"name": keys.MAIN_CONTAINER, "image": config}]},
+        "spec": {"containers": [container(config)]},
         "status": {"phase": "Pending"},
     }
     if life == "gate":
@@ -160,7 +165,7 @@ def workload(
                 {
                     "name": role,
                     "count": len(owners) or 1,
-                    "template": {"spec": {"containers": [{"name": keys.MAIN_CONTAINER, "image": config}]}},
+                    "template": {"spec": {"containers": [container(config)]}},
                 }
             ],
         },

@@ -1,0 +1,60 @@
+"""What a preview says is ahead."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from notation import desired, observed, slot
+
+from gpustack_components.api.quantity import Quantity
+from gpustack_components.rollout.forecast import changes, forecast
+from gpustack_components.rollout.wording import place
+
+CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "cases" / "forecast.yaml").read_text())
+
+
+def cluster_queue(nominal: int, reserved: int) -> dict[str, Any]:
+    """A ClusterQueue with one flavor."""
+    resource = {"name": "nvidia.com/gpu", "nominalQuota": str(nominal)}
+    return {
+        "metadata": {"name": "h20-8x"},
+        "spec": {"resourceGroups": [{"flavors": [{"name": "h20", "resources": [resource]}]}]},
+        "status": {
+            "flavorsReservation": [{"name": "h20", "resources": [{"name": "nvidia.com/gpu", "total": str(reserved)}]}]
+        },
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+def test_a_forecast_says_what_is_ahead(case: dict[str, Any]) -> None:
+    base = desired(**case["wanted"])
+    cards = {"nvidia.com/gpu": Quantity(case.get("cards", 1))}
+    wanted = replace(base, roles=tuple(replace(role, requests=cards) for role in base.roles))
+    queues = {"queue": cluster_queue(*case["quota"])} if "quota" in case else {}
+    slots = {"server": slot(case["slot"])} if "slot" in case else {}
+    ahead = forecast(wanted, observed(case["state"]), slots, queues, changed={"server": case.get("changed", [])})
+    if "lines" in case:
+        assert list(ahead.lines) == case["lines"]
+    if "steps" in case:
+        assert [f"{step.kind} {place(step.role, step.ordinal)}" for step in ahead.steps] == case["steps"]
+
+
+def test_changes_name_the_fields_that_an_edit_moves_role_by_role() -> None:
+    before = {
+        "spec": {
+            "engine": {"name": "vLLM", "image": "a"},
+            "roles": [{"name": "prefill", "replicas": 1}, {"name": "decode", "resources": {"accelerator": 1}}],
+        }
+    }
+    after = {
+        "spec": {
+            "engine": {"name": "vLLM", "image": "b"},
+            "roles": [{"name": "prefill", "replicas": 2}, {"name": "decode", "resources": {"accelerator": 2}}],
+        }
+    }
+    assert changes(before, after) == {
+        "prefill": ["replicas", "engine.image"],
+        "decode": ["resources.accelerator", "engine.image"],
+    }
