@@ -76,7 +76,7 @@ class Case:
     def judged_as_update(self) -> bool:
         """Whether an edit from the neighbour to this document is refused like its creation.
 
-        Not where the edit moves a frozen field too, which then is what is refused, or where the rule spares stored roles.
+        Not where the edit also moves a frozen field, which is then what is refused, nor where stored roles are spared.
         """
         return self.neighbour is not None and self.old is None and self.row.get("update") != "exempt"
 
