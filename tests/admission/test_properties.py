@@ -23,72 +23,15 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-KEYS = st.sampled_from(
-    [
-        "spec",
-        "metadata",
-        "kind",
-        "roles",
-        "model",
-        "engine",
-        "name",
-        "router",
-        "kvCache",
-        "poolRef",
-        "resources",
-        "ports",
-        "extraArgs",
-        "command",
-        "env",
-        "size",
-        "replicas",
-        "instanceType",
-        "elasticEp",
-        "width",
-        "accelerator",
-        "interface",
-        "targetRef",
-        "ratios",
-        "algorithm",
-        "type",
-        "min",
-        "max",
-        "target",
-        "annotations",
-        "additionalVolumes",
-        "topology",
-    ]
-)
-LEAVES = JSON | st.sampled_from(
-    [
-        "",
-        "vLLM",
-        "SGLang",
-        "llm-d-router",
-        "Prefill",
-        "Decode",
-        "-tp",
-        "--port",
-        "8998",
-        "50%",
-        "1e9",
-        "h20-8x",
-        "�",
-        0,
-        1,
-        -1,
-        64,
-        65,
-        5557,
-        2**63,
-        2**70,
-        0.5,
-        "1500m",
-        "9",
-        ["-tp", "2", "--port=5557"],
-        ["--", "-n2", "-t=1"],
-    ]
-)
+_NAMES = """
+    spec metadata kind roles model engine name router kvCache poolRef resources ports extraArgs command env size replicas
+    instanceType elasticEp width accelerator interface targetRef ratios algorithm type min max target annotations topology
+"""
+KEYS = st.sampled_from(_NAMES.split())
+_WORDS = "vLLM SGLang llm-d-router Prefill Decode -tp --port 8998 50% 1e9 h20-8x 1500m 9"
+NUMBERS = [0, 1, -1, 64, 65, 5557, 2**63, 2**70, 0.5]
+TOKENS = [["-tp", "2", "--port=5557"], ["--", "-n2", "-t=1"]]
+LEAVES = JSON | st.sampled_from([*_WORDS.split(), "", "\ud800", *NUMBERS, *TOKENS])
 
 
 @st.composite
