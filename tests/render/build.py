@@ -81,8 +81,9 @@ def store(
 ) -> list[object]:
     """A Binding `cache` of the namespace with its pool and backend."""
     members = [
-        {"medium": "DRAM", "capacityPerMember": "4Gi", "transport": {"protocol": group}} if group else
-        {"medium": "DRAM", "capacityPerMember": "4Gi"}
+        {"medium": "DRAM", "capacityPerMember": "4Gi", "transport": {"protocol": group}}
+        if group
+        else {"medium": "DRAM", "capacityPerMember": "4Gi"}
         for group in groups
     ]
     connection: Json = {"managed": {"leader": {"multiTenancy": tenancy}, "members": members}}
@@ -201,7 +202,8 @@ def value_after(tokens: list[str], flag: str) -> str | None:
 
 
 def readable(manifest: Json) -> Json:
-    """The Pod for a golden file: the drain program, the same in all of them and tested by running it, is cut short."""
+    """The Pod for a golden file: the drain program, the same in all of them and tested by running it, is cut
+    short."""
     out = copy.deepcopy(manifest)
     for container in out["spec"]["containers"]:
         if "lifecycle" in container:

@@ -13,7 +13,9 @@ def rendered(case: dict[str, Any]) -> dict[str, Any]:
     role = case.get("role", {})
     shown = case.get("shown", "server")
     if case.get("roles") == "pair":
-        halves = {half: build.merged(case.get(half, {}), role if half == shown else {}) for half in ("prefill", "decode")}
+        halves = {
+            half: build.merged(case.get(half, {}), role if half == shown else {}) for half in ("prefill", "decode")
+        }
         roles = build.pair(**halves)
     else:
         roles = [role]

@@ -1,6 +1,6 @@
 """Environment, volumes, security and Pod-level fields of a replica (rendering sheets 5, 10, 11, 13, 14, 16)."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -78,7 +78,9 @@ class TestEnvironment:
         assert env["HTTPS_PROXY"] == "http://proxy:3128"
         assert "NO_PROXY" not in env
         node = {**settings, "model-artifact-delivery-mode": "Node"}
-        assert list(build.environment(build.pod(document, [build.artifact(source)], settings=node))) == ["VLLM_CACHE_ROOT"]
+        assert list(build.environment(build.pod(document, [build.artifact(source)], settings=node))) == [
+            "VLLM_CACHE_ROOT"
+        ]
 
     @pytest.mark.parametrize(
         ("engine", "switch"), [("vLLM", "VLLM_USE_MODELSCOPE"), ("SGLang", "SGLANG_USE_MODELSCOPE")]
@@ -160,9 +162,9 @@ class TestVolumes:
         found = volume(build.pod(document, [build.artifact()]), "gpustack-compile-cache")
         assert found is not None and "/m-0123456789abcdef0123456789abcdef/tp1" in found["hostPath"]["path"]
 
-    CLAIM = {"persistentVolumeClaim": {"claimName": "pvc", "path": "qwen/3"}}
-    IMAGE = {"image": {"reference": f"registry/qwen@{build.DIGEST}"}}
-    HUB = {"huggingFace": {"repository": "Qwen/Q", "secretRef": {"name": "hub"}}}
+    CLAIM: ClassVar[Json] = {"persistentVolumeClaim": {"claimName": "pvc", "path": "qwen/3"}}
+    IMAGE: ClassVar[Json] = {"image": {"reference": f"registry/qwen@{build.DIGEST}"}}
+    HUB: ClassVar[Json] = {"huggingFace": {"repository": "Qwen/Q", "secretRef": {"name": "hub"}}}
 
     @pytest.mark.parametrize(
         ("source", "mode", "expected", "sub_path"),
@@ -342,7 +344,10 @@ class TestPod:
             "env": [{"name": "MOONCAKE_MASTER", "value": "own"}, {"name": "MOONCAKE_CONFIG_PATH", "value": "refused"}],
         }
         document = build.deployment(
-            roles=build.pair(decode=role), router={"name": "llm-d-router"}, kvCache=CACHE, model={"artifactRef": {"name": "weights"}}
+            roles=build.pair(decode=role),
+            router={"name": "llm-d-router"},
+            kvCache=CACHE,
+            model={"artifactRef": {"name": "weights"}},
         )
         pod = build.pod(document, [*build.store(), build.artifact()], "decode")
         main = build.main(pod)

@@ -24,11 +24,12 @@ def program(port: int, grace: int, *args: str) -> str:
 
 @contextlib.contextmanager
 def engine(pages: list[str | int]) -> Iterator[int]:
-    """An engine whose /metrics answers page after page, the last one for ever; a number is a status, -1 no answer at all."""
+    """An engine whose /metrics answers page after page, the last one for ever; a number is a status, -1 no answer
+    at all."""
     left = list(pages)
 
     class Metrics(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             page = left.pop(0) if len(left) > 1 else left[0]
             if page == -1:
                 time.sleep(3)
@@ -51,7 +52,10 @@ def seconds(code: str) -> float:
     """How long the program runs beyond its settle time, which is cut out; it must exit 0 in silence."""
     start = time.monotonic()
     ran = subprocess.run(
-        [sys.executable, "-c", code.replace("time.sleep(5)", "time.sleep(0)")], capture_output=True, timeout=30, check=False
+        [sys.executable, "-c", code.replace("time.sleep(5)", "time.sleep(0)")],
+        capture_output=True,
+        timeout=30,
+        check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
     return time.monotonic() - start

@@ -85,7 +85,9 @@ def test_another_spelling_of_the_same_value_rolls_nothing(field: str) -> None:
     edit = EDITS[field]
     start, start_role = edit.get("before", {}), edit.get("before-role", {})
     before = resolved(document([start], [start_role]), {})
-    spellings = [(change, {}) for change in edit.get("none", ())] + [({}, change) for change in edit.get("none-role", ())]
+    spellings = [(change, {}) for change in edit.get("none", ())] + [
+        ({}, change) for change in edit.get("none-role", ())
+    ]
     for spec, role in spellings:
         after = resolved(document([start, spec], [start_role, role]), {})
         assert rolled(before, after) == set(), (spec, role)
@@ -106,7 +108,7 @@ def test_every_field_of_the_document_has_a_row() -> None:
     def covered(path: str, model: type[BaseModel]) -> None:
         for field in model.model_fields.values():
             here = f"{path}.{field.alias}"
-            inner = [m for m in _models(field.annotation)]
+            inner = _models(field.annotation)
             if here in rows or any(row.startswith(f"{here}[]") and not inner for row in rows):
                 continue
             assert inner, f"{here} has no row in render/edit_cost.py"

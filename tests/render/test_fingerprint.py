@@ -69,7 +69,9 @@ def test_an_ascend_degree_edit_rolls_both_halves() -> None:
 def test_a_native_degree_edit_rolls_its_own_role_only() -> None:
     def decode(prefill: list[str]) -> str:
         roles = build.pair(prefill={"extraArgs": prefill})
-        return fingerprint(build.resolved(build.deployment(roles=roles, router={"name": "llm-d-router"})), "decode", 0, 0)
+        return fingerprint(
+            build.resolved(build.deployment(roles=roles, router={"name": "llm-d-router"})), "decode", 0, 0
+        )
 
     assert decode([]) == decode(["-tp", "2"])
 

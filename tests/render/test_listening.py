@@ -13,7 +13,11 @@ Json = dict[str, Any]
 def outcome(case: Json):
     change = {
         key: case[found]
-        for key, found in (("ports", "declared" if "declared" in case else "ports"), ("extraArgs", "args"), ("command", "command"))
+        for key, found in (
+            ("ports", "declared" if "declared" in case else "ports"),
+            ("extraArgs", "args"),
+            ("command", "command"),
+        )
         if found in case and (key != "ports" or isinstance(case[found][0], dict))
     }
     engine = case.get("engine") if isinstance(case.get("engine"), str) else "vLLM"

@@ -17,7 +17,9 @@ def outcome(case: dict[str, Any], **options: Any):
         change["spec"]["localStorage"] = case["storage"]
     if "unit" in case:
         change["spec"]["unitResources"] = case["unit"]
-    document = build.deployment(roles=[{"resources": None if case["request"] is None else build.merged({"accelerator": None}, case["request"])}])
+    document = build.deployment(
+        roles=[{"resources": None if case["request"] is None else build.merged({"accelerator": None}, case["request"])}]
+    )
     known = [build.instance_type(manufacturer=manufacturer, **change)]
     return build.resolution(document, known, settings=case.get("settings", {}), **options)
 

@@ -1,4 +1,5 @@
-"""The shape matrix (rendering sheet 17), row by row: what the sheet lists, and the whole Pod against a reviewed golden file."""
+"""The shape matrix (rendering sheet 17), row by row: what the sheet lists, and the whole Pod against a reviewed
+golden file."""
 
 import json
 from typing import Any

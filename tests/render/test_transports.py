@@ -55,7 +55,10 @@ def test_a_backend_offers_each_groups_effective_protocol(case: dict[str, Any]) -
     else:
         document = backend.model_dump(exclude_none=True)
         document["spec"]["connection"] = {
-            "managed": {"leader": {}, "members": [{"medium": "DRAM", "capacityPerMember": "4Gi"} for _ in case["groups"]]}
+            "managed": {
+                "leader": {},
+                "members": [{"medium": "DRAM", "capacityPerMember": "4Gi"} for _ in case["groups"]],
+            }
         }
         assert list(offers(KVCacheBackend.model_validate(document))) == case["offers"]
 
@@ -113,7 +116,9 @@ def test_an_interface_over_a_broken_chain_is_a_retryable_failure() -> None:
     ],
     ids=["vllm", "sglang-gets-no-device", "take-over"],
 )
-def test_only_a_managed_native_vllm_leg_counts_as_a_fabric(engine: str, change: dict[str, Any], expected: str | None) -> None:
+def test_only_a_managed_native_vllm_leg_counts_as_a_fabric(
+    engine: str, change: dict[str, Any], expected: str | None
+) -> None:
     roles = build.pair(decode=build.merged({"resources": {"interface": 1}}, change))
     document = build.deployment(engine, roles, router={"name": "llm-d-router"}, kvTransfer={"protocol": "RDMA"})
     outcome = build.resolution(document)
