@@ -63,6 +63,13 @@ class Snapshot:
         found = self.config_map(namespace, record_name(name))
         return Record.from_object(found) if found is not None and is_record(found) else None
 
+    def names_record(self, namespace: str, name: str) -> bool:
+        """Whether a Pod of the deployment names its record as owner."""
+        from gpustack_components.rollout.record import record_name
+
+        owners = (owner for pod in self.pods(namespace, name) for owner in each(pod, "metadata", "ownerReferences"))
+        return any(owner.get("kind") == "ConfigMap" and owner.get("name") == record_name(name) for owner in owners)
+
     @property
     def documents(self) -> dict[tuple[str, str, str], Json]:
         """The accepted document of every record, by kind, namespace and name: what an update is compared with."""

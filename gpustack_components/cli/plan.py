@@ -54,8 +54,8 @@ def plan(
 ) -> ExitCode:
     """Show what the next run would do, and the whole way to the declared state.
 
-    Nothing is changed. Exit code 0: shown. 1: refused, with the refusals `check` gives. 2: something could not be read. 3:
-    accepted, but cannot be rendered. 4: the cluster cannot be read.
+    Nothing is changed. Exit code 0: shown. 1: refused, with the refusals `check` gives. 2: something could not be read.
+    3: accepted, but cannot be rendered. 4: the cluster cannot be read.
     """
     from gpustack_components.cli.judge import judge, namespace_of, read, read_settings
     from gpustack_components.cli.live import reaching, read_bindings
@@ -104,6 +104,11 @@ def plan_of(resolved: "ResolvedDeployment", snapshot: "Snapshot") -> Planned:
 
     namespace, name = resolved.namespace, resolved.name
     record = snapshot.record(namespace, name)
+    if record is None and snapshot.names_record(namespace, name):
+        raise CommandError(
+            f"{snapshot.source}: Pods of {namespace}/{name} belong to ConfigMap {record_name(name)}, which is not "
+            "there; save it with them: kubectl get pods,workloads,configmaps -o yaml"
+        )
     desired = Desired.of(resolved)
     slots = record.slots if record else {}
     try:
@@ -157,6 +162,8 @@ def lines(planned: list[Planned]) -> Iterator[str]:
         for action in one.decision.actions:
             yield f"  next   {_worded(action)}"
         for wait in one.decision.waits:
+            if wait.kind == "turn":
+                continue
             yield f"  waits  {_place(wait.role, wait.ordinal)}: {wait.message}"
         for line in one.forecast.lines:
             yield f"  plan   {line}"
