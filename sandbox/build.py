@@ -6,6 +6,7 @@ time: a second one waits and then finds everything done.
 
 import contextlib
 import fcntl
+import functools
 import os
 import re
 import shutil
@@ -106,6 +107,7 @@ def _reason(log: Path) -> str:
     return "\n".join(telling[-8:]) or "go ended without saying why"
 
 
+@functools.cache
 def _go_version(part: Part) -> str:
     """The toolchain that `go` uses for the part, after its go.mod had its say."""
     try:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox import build, demo, parts
+from sandbox import build, demo, parts, toolchain
 from sandbox.cluster import Sandbox
 from sandbox.errors import SandboxError
 from sandbox.instance import Instance
@@ -114,7 +114,9 @@ def _status(options: argparse.Namespace, progress: Progress) -> int:
 
 def _env(options: argparse.Namespace, progress: Progress) -> int:
     sandbox = Sandbox.attach(_directory(options))
-    for name, value in sandbox.environment(sandbox.directory / "pulumi").items():
+    home = sandbox.directory / "pulumi"
+    provider = toolchain.install_provider(sandbox.directory / "bin", home)
+    for name, value in {**sandbox.environment(home), **provider}.items():
         if name != "PATH":
             print(f"export {name}={shlex.quote(value)}")
     print(f'export PATH={shlex.quote(os.pathsep.join(sandbox.search_path))}:"$PATH"')

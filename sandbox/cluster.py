@@ -131,8 +131,8 @@ class Sandbox:
     def environment(self, project_directory: Path) -> dict[str, str]:
         """Variables for a Pulumi run against this cluster, to be laid over the caller's own.
 
-        State and Pulumi's home are kept in the given folder, which is made if missing; PATH offers the engine, its plugins
-        and this Python's programs.
+        State and Pulumi's home are kept in the given folder, which is made if missing; PATH offers the engine, its
+        plugins and this Python's programs.
         """
         project_directory.mkdir(parents=True, exist_ok=True)
         path = os.pathsep.join([*self.search_path, os.environ.get("PATH", os.defpath)])

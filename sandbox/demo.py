@@ -21,7 +21,9 @@ _SHOWN = "pods,workloads.kueue.x-k8s.io,services"
 
 def in_sandbox(sandbox: Sandbox) -> dict[str, str]:
     """The environment for a demo in a sandbox."""
-    return {**os.environ, **sandbox.environment(sandbox.directory / "pulumi")}
+    home = sandbox.directory / "pulumi"
+    provider = toolchain.install_provider(sandbox.directory / "bin", home)
+    return {**os.environ, **sandbox.environment(home), **provider}
 
 
 def current_cluster(directory: Path, progress: Progress) -> dict[str, str]:
@@ -45,7 +47,8 @@ def current_cluster(directory: Path, progress: Progress) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
     toolchain.link_commands(toolchain.find_engine(progress=progress), tools)
     path = os.pathsep.join([*toolchain.search_path(tools), os.environ.get("PATH", os.defpath)])
-    return {**os.environ, **toolchain.pulumi_environment(home), "PATH": path}
+    provider = toolchain.install_provider(tools, home)
+    return {**os.environ, **toolchain.pulumi_environment(home), **provider, "PATH": path}
 
 
 def deploy(environment: Mapping[str, str], cluster: str) -> int:

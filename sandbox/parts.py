@@ -60,6 +60,8 @@ class Part:
     """File name of the program."""
     package: str
     """Go package that is built."""
+    modules: Path = SOURCES
+    """Folder that holds the folder of its Go module."""
     versions: tuple[Stamp, ...] = ()
     """Versions that are written into the binary at link time."""
     copied: tuple[Copied, ...] = ()
@@ -68,7 +70,7 @@ class Part:
     @property
     def source(self) -> Path:
         """Folder of its Go module."""
-        return SOURCES / self.name
+        return self.modules / self.name
 
     def build_command(self, output: Path) -> list[str]:
         """The `go` command that builds it, to be run in `source`."""

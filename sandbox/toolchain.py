@@ -85,12 +85,8 @@ def official_kubernetes_provider(path: str | None = None) -> Path | None:
     found = _installed(name, path)
     if found:
         return found
-    try:
-        version = importlib.metadata.version("pulumi-kubernetes")
-    except importlib.metadata.PackageNotFoundError:
-        return None
     home = Path(os.environ.get("PULUMI_HOME") or "~/.pulumi").expanduser()
-    return _if_executable(home / "plugins" / f"resource-kubernetes-v{version}" / name)
+    return _if_executable(home / "plugins" / f"resource-kubernetes-v{_provider_version()}" / name)
 
 
 @dataclass(frozen=True)
@@ -182,6 +178,26 @@ def pulumi_environment(home: Path) -> dict[str, str]:
         "PULUMI_PYTHON_CMD": sys.executable,
         "PULUMI_SKIP_UPDATE_CHECK": "1",
     }
+
+
+def install_provider(folder: Path, home: Path) -> dict[str, str]:
+    """Put pulumi-kubernetes where the engine keeps its plugins, so that it does not warn of one on PATH in every run.
+
+    Good for programs that use this Python's version of the package; returns the variables that go with it.
+    """
+    name = parts.KUBERNETES_PROVIDER.binary
+    plugin = home / ".pulumi-home" / "plugins" / f"resource-kubernetes-v{_provider_version()}" / name
+    plugin.parent.mkdir(parents=True, exist_ok=True)
+    plugin.unlink(missing_ok=True)
+    plugin.symlink_to((folder / name).resolve())
+    return {"PULUMI_IGNORE_AMBIENT_PLUGINS": "true"}
+
+
+def _provider_version() -> str | None:
+    try:
+        return importlib.metadata.version("pulumi-kubernetes")
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _duplicate(source: Path, target: Path) -> None:
