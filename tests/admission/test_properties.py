@@ -24,8 +24,9 @@ JSON = st.recursive(
     max_leaves=8,
 )
 _NAMES = """
-    spec metadata kind roles model engine name router kvCache poolRef resources ports extraArgs command env size replicas
-    instanceType elasticEp width accelerator interface targetRef ratios algorithm type min max target annotations topology
+    spec metadata kind roles model engine name router kvCache poolRef resources ports extraArgs command env size
+    replicas instanceType elasticEp width accelerator interface targetRef ratios algorithm type min max target
+    annotations topology
 """
 KEYS = st.sampled_from(_NAMES.split())
 _WORDS = "vLLM SGLang llm-d-router Prefill Decode -tp --port 8998 50% 1e9 h20-8x 1500m 9"
