@@ -4,27 +4,18 @@ A cluster that does not answer is said and leaves the static rules working; a na
 empty.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.api import names
-from gpustack_components.cluster.port import (
-    CLUSTER_QUEUE,
-    LOCAL_QUEUE,
-    Cluster,
-    ClusterError,
-    Forbidden,
-    Json,
-    NotServed,
-)
-from gpustack_components.cluster.readings import at
+from gpustack_components.cluster.port import Cluster, ClusterError, Json
 from gpustack_components.components.judgement import Judgement, encode, judge
 from gpustack_components.components.observation import Standing, Surroundings, standing, surroundings
 from gpustack_components.components.request import Request
+from gpustack_components.rollout.contract import RolloutRefused
 
 if TYPE_CHECKING:
-    from gpustack_components.bindings.resolve import ResolvedDeployment
     from gpustack_components.rollout.forecast import Forecast
 
 CONVERGED = "Converged"
@@ -41,7 +32,9 @@ class Shown:
     observed: Json = field(default_factory=dict[str, Any])
     """What the plan was made from: the cluster, the record, and whether both agree with the request (`settled`)."""
     warnings: tuple[str, ...] = ()
-    """What is legal and probably not meant, and what could not be read or judged."""
+    """What is legal and probably not meant."""
+    blind: bool = False
+    """Whether the cluster could not be read, so that `plan` only says why there is none."""
 
 
 def preview(asked: Request, before: Request | None, connect: Callable[[], Cluster]) -> Shown:
@@ -52,6 +45,8 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
         around, stands = surroundings(cluster), standing(cluster, asked)
     except ClusterError as failure:
         return _blind(asked, stored, failure)
+    except RolloutRefused as refused:
+        return Shown((*asked.refused, *judge(asked, old=stored).sentences, *refused.sentences))
     record = stands.record
     if record is not None and record.document:
         stored = record.document
@@ -63,9 +58,10 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
         line = f"the plan is not known before the update: {', '.join(asked.unknown)}"
         return Shown(plan=(line,), observed=_observed("answers", stands, None), warnings=judgement.warnings)
     try:
-        ahead = _forecast(judgement.resolved, asked, stands, cluster)
+        ahead = _forecast(judgement, asked, stands, cluster)
     except ClusterError as failure:
-        return Shown(plan=(f"the plan is not known: {failure}",), observed=_observed(str(failure), stands, None))
+        line = f"the plan is not known, a queue could not be read: {failure}"
+        return Shown(plan=(line,), observed=_observed(str(failure), stands, None), blind=True)
     settled = _settled(judgement, stands) and not ahead.steps
     lines = () if settled else tuple(ahead.lines)
     return Shown(plan=lines, observed=_observed("answers", stands, settled), warnings=judgement.warnings)
@@ -81,7 +77,7 @@ def recheck(asked: Request, cluster: Cluster) -> tuple[str, ...] | None:
     judgement = _judge(asked, None, around)
     if judgement.resolved is None:
         return judgement.sentences
-    ahead = _forecast(judgement.resolved, asked, stands, cluster)
+    ahead = _forecast(judgement, asked, stands, cluster)
     reasons = tuple(ahead.lines) if ahead.steps else ()
     if not _settled(judgement, stands):
         reasons = ("the last run did not end, or another one changed the deployment since", *reasons)
@@ -109,7 +105,6 @@ def _judge(asked: Request, stored: Mapping[str, Any] | None, around: Surrounding
 
 def _not_ours(asked: Request, stands: Standing) -> tuple[str, ...]:
     """Why the deployment is another owner's to change; empty when it is ours or free."""
-    from gpustack_components.rollout.contract import RolloutRefused
     from gpustack_components.rollout.record import check_owner
 
     if stands.record is None:
@@ -129,11 +124,13 @@ def _settled(judgement: Judgement, stands: Standing) -> bool:
     return record.document == encode(document)
 
 
-def _forecast(resolved: "ResolvedDeployment", asked: Request, stands: Standing, cluster: Cluster) -> "Forecast":
+def _forecast(judgement: Judgement, asked: Request, stands: Standing, cluster: Cluster) -> "Forecast":
+    from gpustack_components.components.quota import queues
     from gpustack_components.rollout.desired import Desired
-    from gpustack_components.rollout.forecast import forecast
+    from gpustack_components.rollout.forecast import changes, forecast
     from gpustack_components.rollout.observe import observe
 
+    assert judgement.resolved is not None and judgement.document is not None
     record = stands.record
     observed = observe(
         stands.pods,
@@ -142,24 +139,13 @@ def _forecast(resolved: "ResolvedDeployment", asked: Request, stands: Standing, 
         record_name=names.record_name(asked.name),
         services=stands.services,
     )
-    desired = Desired.of(resolved)
-    queues = _queues(cluster, asked.namespace, {role.queue for role in desired.roles})
-    return forecast(desired, observed, record.slots if record is not None else {}, queues)
-
-
-def _queues(cluster: Cluster, namespace: str, entrances: Iterable[str]) -> dict[str, Json]:
-    """The ClusterQueue behind each LocalQueue that exists, by the LocalQueue's name."""
-    found: dict[str, Json] = {}
-    for entrance in sorted(entrances):
-        try:
-            local = cluster.get(LOCAL_QUEUE, namespace, entrance)
-            name = at(local, "spec", "clusterQueue")
-            behind = cluster.get(CLUSTER_QUEUE, None, name) if name else None
-        except (NotServed, Forbidden):
-            continue
-        if behind is not None:
-            found[entrance] = behind
-    return found
+    return forecast(
+        Desired.of(judgement.resolved),
+        observed,
+        record.slots if record is not None else {},
+        queues(cluster, judgement.resolved, asked.bindings),
+        changed=changes(record.document, encode(judgement.document)) if record is not None else None,
+    )
 
 
 def _observed(cluster: str, stands: Standing, settled: bool | None) -> Json:
@@ -178,4 +164,5 @@ def _blind(asked: Request, stored: Mapping[str, Any] | None, failure: ClusterErr
         (line,),
         {"cluster": str(failure)},
         judgement.warnings,
+        blind=True,
     )

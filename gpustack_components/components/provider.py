@@ -32,6 +32,7 @@ from gpustack_components.components.request import Request, kept
 
 if TYPE_CHECKING:
     from gpustack_components.cluster.port import Cluster
+    from gpustack_components.components.preview import Shown
     from gpustack_components.rollout.contract import Outcome
 
 CONVERGED = "Converged"
@@ -70,7 +71,7 @@ class RolloutProvider(ResourceProvider):
         shown = preview(asked, before, partial(self._connect, asked, hasty=True))
         inputs = {**news, keys.PLAN: list(shown.plan), keys.OBSERVED: shown.observed}
         if not shown.refused:
-            _say_plan(asked, shown.plan, shown.warnings)
+            _say_plan(asked, shown)
         return CheckResult(inputs, [CheckFailure("", sentence) for sentence in shown.refused])
 
     def diff(self, _id: str, _olds: Json, _news: Json) -> DiffResult:
@@ -98,11 +99,12 @@ class RolloutProvider(ResourceProvider):
     def read(self, id_: str, props: Json) -> ReadResult:
         """What a refresh finds: nothing any more, or whether the cluster still agrees with the state."""
         from gpustack_components.components.preview import recheck
+        from gpustack_components.rollout.contract import RolloutRefused
 
         asked = Request.of(props, is_unknown)
         try:
             found = recheck(asked, self._connect(asked, hasty=True))
-        except _cluster_error() as failure:
+        except (RolloutRefused, _cluster_error()) as failure:
             raise RolloutError(f"{asked.label} cannot be refreshed: {failure}") from None
         if found is None:
             return ReadResult(None, {})
@@ -195,7 +197,9 @@ class RolloutProvider(ResourceProvider):
 
 def _reasons(outcome: "Outcome") -> tuple[str, ...]:
     why = interruption.interrupted()
-    return (why, *outcome.reasons) if outcome.interrupted and why else outcome.reasons
+    if not outcome.interrupted or not why:
+        return outcome.reasons
+    return (why, *(reason for reason in outcome.reasons if not reason.startswith("interrupted")))
 
 
 def _holder(asked: Request) -> str:
@@ -206,10 +210,11 @@ def _holder(asked: Request) -> str:
     return f"{user} ({asked.owner})" if asked.owner else user
 
 
-def _say_plan(asked: Request, plan: tuple[str, ...], warnings: tuple[str, ...]) -> None:
-    if plan:
-        engine_link.say(asked.resource_urn, "\n".join(plan), lasting=True)
-    for warning in warnings:
+def _say_plan(asked: Request, shown: "Shown") -> None:
+    if shown.plan:
+        level = "warning" if shown.blind else "info"
+        engine_link.say(asked.resource_urn, "\n".join(shown.plan), level=level, lasting=True)
+    for warning in shown.warnings:
         engine_link.say(asked.resource_urn, warning, level="warning", lasting=True)
 
 
