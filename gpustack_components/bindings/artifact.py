@@ -115,6 +115,13 @@ def _delivered(artifact: "ModelArtifact", settings: Settings) -> Artifact | Hold
     if found is None or not found.revision or not found.manifest_digest:
         return Hold("ArtifactNotResolved", f"ModelArtifact {name} states no resolved revision and digest")
     delivery: Delivery = settings.model_artifact_delivery_mode
+    if delivery == "Engine" and found.size_bytes is None:
+        return Hold(
+            "ArtifactNotResolved",
+            f"ModelArtifact {name} states no resolved sizeBytes, so its download volume cannot be sized",
+        )
+    if delivery == "Node" and not uid:
+        return Hold("ArtifactNotResolved", f"ModelArtifact {name} states no metadata.uid, by which nodes deliver it")
     if delivery == "Engine":
         if artifact.spec.allow_patterns or artifact.spec.ignore_patterns:
             return Hold(

@@ -57,7 +57,7 @@ ROWS: tuple[EditCost, ...] = (
     EditCost("spec.roles[].replicas", "count"),
     EditCost("spec.roles[].size", "role"),
     EditCost("spec.roles[].instanceType", "role"),
-    EditCost("spec.roles[].resources.accelerator", "role", "by value: `2`, `\"2\"` and `2000m` are one"),
+    EditCost("spec.roles[].resources.accelerator", "role", 'by value: `2`, `"2"` and `2000m` are one'),
     EditCost("spec.roles[].resources.acceleratorSlicedMemoryPercentage", "role"),
     EditCost("spec.roles[].resources.acceleratorSlicedCoresPercentage", "role"),
     EditCost("spec.roles[].resources.acceleratorPartitionedProfile", "role"),
@@ -71,7 +71,11 @@ ROWS: tuple[EditCost, ...] = (
     EditCost("spec.roles[].additionalVolumes", "role"),
     EditCost("spec.roles[].shmSize", "role", "no value is `16Gi`"),
     EditCost("spec.roles[].command", "role"),
-    EditCost("spec.roles[].extraArgs", "role", "nothing beside a `command`; on an Ascend pair a parallel degree rolls both roles"),
+    EditCost(
+        "spec.roles[].extraArgs",
+        "role",
+        "nothing beside a `command`; on an Ascend pair a parallel degree rolls both roles",
+    ),
     EditCost("spec.roles[].env", "role", "on an Ascend pair `VLLM_DP_SIZE` rolls both roles"),
     EditCost("spec.roles[].terminationGracePeriodSeconds", "role", "no value is 30"),
     EditCost("spec.roles[].startupTimeoutSeconds", "role", "no value is 1800"),
@@ -85,7 +89,9 @@ ROWS: tuple[EditCost, ...] = (
     EditCost("KVCacheBackend.spec.transport.protocol", "every role", "roles with a store client"),
     EditCost("KVCachePoolBinding.spec.domain", "every role", "frozen in place; a re-created Binding of the same name"),
     EditCost("KVCachePoolBinding.spec.quota", "nothing"),
-    EditCost("KVCachePoolBinding.status", "nothing", "a Binding that is not usable for a while keeps its last connection"),
+    EditCost(
+        "KVCachePoolBinding.status", "nothing", "a Binding that is not usable for a while keeps its last connection"
+    ),
     EditCost("ModelArtifact.status.resolved.manifestDigest", "every role", "frozen in place; a re-created artifact"),
     EditCost("ModelArtifact.status.resolved.sizeBytes", "nothing"),
     EditCost("RuntimeClass", "role", "one of the manufacturer's name appearing or going"),

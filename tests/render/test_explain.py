@@ -1,0 +1,77 @@
+"""`render --explain`: everything in a Pod is accounted for, with a rule and an input that exists."""
+
+import re
+from typing import Any
+
+import pytest
+
+from gpustack_components.api.encode import encode
+from gpustack_components.bindings.settings import Settings
+from gpustack_components.render.explain import explain
+from tests.render import build
+from tests.render.test_shapes import RENDERED, outcome
+
+CASES = {case["name"]: case for case in RENDERED}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_everything_in_the_pod_is_explained_and_nothing_else(name: str) -> None:
+    found = outcome(CASES[name]).resolved
+    assert found is not None
+    role = CASES[name]["kind"].lower()
+    pod = build.render_replica(found, role, 0).members[0]
+    main = build.main(pod)
+    lines = explain(found, role)
+
+    def of(part: str) -> list[Any]:
+        return [line for line in lines if line.part == part]
+
+    assert " ".join(line.value for line in of("argument")) == " ".join(main["command"])
+    assert [line.name for line in of("env")] == [entry["name"] for entry in main["env"]]
+    assert [line.name for line in of("port")] == [port["name"] for port in main["ports"]]
+    assert [line.name for line in of("volume")] == [volume["name"] for volume in pod["spec"]["volumes"]]
+    assert {line.name: line.value for line in of("limit")} == main["resources"]["limits"]
+    assert {line.name: line.value for line in of("request")} == main["resources"]["requests"]
+    assert {line.name: line.value for line in of("label")} == pod["metadata"]["labels"]
+    assert {line.name: line.value for line in of("annotation")} == pod["metadata"]["annotations"]
+    fields = {line.name for line in of("container field")}
+    assert fields | {"name", "command", "env", "ports", "resources", "volumeMounts"} == set(main)
+    assert all(re.search(r"\(.*\d.*\)$", line.rule) for line in lines), "every rule names its section"
+
+
+def test_the_input_named_is_one_that_exists() -> None:
+    role = {
+        "size": 2,
+        "image": "own:1",
+        "extraArgs": ["--x", "--y"],
+        "env": [{"name": "A", "value": "1"}],
+        "ports": [{"port": 9000}],
+        "additionalVolumes": [{"mountPath": "/x", "configMap": {"name": "cm"}}],
+        "shmSize": "1Gi",
+        "topology": {"requiredLevel": "zone"},
+    }
+    document = build.deployment(roles=[role], kvCache={"poolRef": {"name": "cache"}})
+    raw = encode(document)
+    settings = {name.replace("_", "-") for name in Settings.__dataclass_fields__}
+    for line in explain(build.resolved(document, build.store()), "server", 0, 1):
+        if line.field.startswith("spec.roles[0]."):
+            here: Any = raw["spec"]["roles"][0]
+            for step in re.findall(r"[A-Za-z]+|\[\d+\]", line.field.removeprefix("spec.roles[0].")):
+                optional = isinstance(here, dict) and step not in here
+                if optional:
+                    break
+                here = here[int(step[1:-1])] if step.startswith("[") else here[step]
+        elif line.field.startswith("setting "):
+            assert line.field.removeprefix("setting ") in settings
+
+
+def test_a_document_is_traced_to_what_called_for_it() -> None:
+    document = build.deployment(
+        roles=build.pair(), router={"name": "llm-d-router"}, kvCache={"poolRef": {"name": "cache"}}
+    )
+    lines = explain(build.resolved(document, build.store()), "prefill")
+    transfer = next(line for line in lines if line.name == "--kv-transfer-config")
+    assert transfer.rule == "transfer connector (4.1)"
+    assert transfer.field == "spec.router and spec.kvCache"
+    port = next(line for line in lines if line.name == "--port")
+    assert (port.value, port.rule) == ("--port 8000", "listen fill (3.1)")
