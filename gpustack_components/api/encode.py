@@ -4,18 +4,22 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
-from gpustack_components.api.part import Part
+from gpustack_components.api.part import Observed, Part
 from gpustack_components.api.quantity import Quantity
 
 
 def encode(document: Part) -> dict[str, Any]:
     """The document, or a part of one, in camelCase without absent fields and empty lists.
 
-    Quantities keep their spelling. `decode(encode(d)).document == d` for every document.
+    The schema's defaults are written, but what an observed status left out stays left out. Quantities keep their
+    spelling. `decode(encode(d)).document == d` for every document.
     """
     out: dict[str, Any] = {}
     values = document.__dict__
-    for name, alias in _aliases(type(document)):
+    named = _aliases(type(document))
+    if isinstance(document, Observed):
+        named = tuple(pair for pair in named if pair[0] in document.model_fields_set)
+    for name, alias in named:
         value = values[name]
         if value is None or value == () or (value == {} and name != "status"):
             continue

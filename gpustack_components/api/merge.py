@@ -18,7 +18,7 @@ _KEYS: dict[str, tuple[tuple[str, Any], ...]] = {
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """The target after an RFC 7386 merge patch: maps merge, null removes, and anything else, lists included, replaces."""
+    """The target after an RFC 7386 merge patch: maps merge, null removes, anything else, lists included, replaces."""
     if not isinstance(patch, dict):
         return patch
     out = dict(cast("dict[str, Any]", target)) if isinstance(target, dict) else {}

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from gpustack_components.api.document import Document
 from gpustack_components.api.hints import PATTERNS, REQUIRED, UNKNOWN
+from gpustack_components.api.part import INT32_MAX
 from gpustack_components.api.paths import Location, path_of, printable
 from gpustack_components.api.refusal import Refusal
 
@@ -119,7 +120,9 @@ def _bounds(at: dict[str, Any], details: ErrorDetails, found: Any) -> str:
         advice = "add one" if kind == "too_short" else "remove some"
         return f"found {_entries(len(found))}, and {_range(least, most)} are allowed; {advice}"
     if "minimum" in at or "maximum" in at:
-        return f"found {shown(found)}; write a number that is {_range(at.get('minimum'), at.get('maximum'))}"
+        least, most = at.get("minimum"), at.get("maximum")
+        allowed = f"at most {most}" if kind == "less_than_equal" and most == INT32_MAX else _range(least, most)
+        return f"found {shown(found)}; write a number that is {allowed}"
     limits = {
         "greater_than": "above",
         "greater_than_equal": "at least",
@@ -134,7 +137,7 @@ def _entries(count: int) -> str:
 
 
 def _range(least: int | None, most: int | None) -> str:
-    if most is None or most >= 2**31 - 1:
+    if most is None or most >= INT32_MAX:
         return f"at least {least}"
     return f"at most {most}" if not least else f"exactly {most}" if least == most else f"between {least} and {most}"
 
