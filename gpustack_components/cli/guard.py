@@ -23,7 +23,7 @@ class ExitCode(IntEnum):
     DONE = 0
     """Accepted, rendered, found."""
     REFUSED = 1
-    """The input is refused; of `status`: no such deployment; of `rules --check` and `coverage`: a hole."""
+    """The input is refused; of `status`: no such deployment."""
     UNUSABLE = 2
     """Unreadable input or wrong usage: nothing was judged."""
     RENDER_FAILED = 3
