@@ -73,9 +73,9 @@ class PhysicalPartitions(Observed, frozen=True):
 class SlicedDetail(Observed, frozen=True):
     """How cards of the pool may be shared."""
 
-    logical: LogicalSlices = LogicalSlices()
+    logical: LogicalSlices = Field(default_factory=LogicalSlices)
     """Logical slices."""
-    physical: PhysicalPartitions = PhysicalPartitions()
+    physical: PhysicalPartitions = Field(default_factory=PhysicalPartitions)
     """Hardware partitions."""
 
 
@@ -90,7 +90,7 @@ class InstanceTypeDetail(Observed, frozen=True):
     """Family of the accelerators."""
     memory: str = ""
     """Memory of one card, e.g. `98304Mi`; a quantity as text, empty: not known."""
-    sliced_detail: SlicedDetail = SlicedDetail()
+    sliced_detail: SlicedDetail = Field(default_factory=SlicedDetail)
     """How cards may be shared."""
 
 
@@ -108,15 +108,15 @@ class Amounts(Observed, frozen=True):
 class InstanceTypeStatus(Observed, frozen=True):
     """What was observed of the pool."""
 
-    detail: InstanceTypeDetail = InstanceTypeDetail()
+    detail: InstanceTypeDetail = Field(default_factory=InstanceTypeDetail)
     """Hardware."""
     entrance: str | None = None
     """LocalQueue name Pods carry. None: the key is absent, so it is derived from the name. Empty: missing."""
     phase: str = ""
     """One-word state."""
-    accelerator: Amounts = Amounts()
+    accelerator: Amounts = Field(default_factory=Amounts)
     """Whole-card view; unpartitioned cards only."""
-    cpu: Amounts = Amounts()
+    cpu: Amounts = Field(default_factory=Amounts)
     """CPU view."""
 
 

@@ -173,7 +173,7 @@ class MemberGroup(Part, frozen=True):
 class ManagedConnection(Part, frozen=True):
     """A store the operator runs."""
 
-    leader: Leader = Leader()
+    leader: Leader = Field(default_factory=Leader)
     """Its leader."""
     members: Annotated[tuple[MemberGroup, ...], Field(max_length=32)] = ()
     """Its member groups in order; at most 32."""
@@ -217,7 +217,7 @@ class KVCacheBackendSpec(Part, frozen=True):
     """Secrets for pulling the image."""
     connection: Connection
     """Where the store is."""
-    transport: Transport = Transport()
+    transport: Transport = Field(default_factory=Transport)
     """Protocol of every group that names none of its own."""
 
 

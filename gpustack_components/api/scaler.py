@@ -144,9 +144,9 @@ class ScaleDown(Part, frozen=True):
 class Behavior(Part, frozen=True):
     """How fast counts may move."""
 
-    scale_up: ScaleUp = ScaleUp()
+    scale_up: ScaleUp = Field(default_factory=ScaleUp)
     """Growing."""
-    scale_down: ScaleDown = ScaleDown()
+    scale_down: ScaleDown = Field(default_factory=ScaleDown)
     """Shrinking."""
 
 
@@ -159,7 +159,7 @@ class ModelDeploymentScalerSpec(Part, frozen=True):
     """`Shadow` only recommends, `Active` writes."""
     suspend: Bool = False
     """True stops planning and releases the target."""
-    sampling: Sampling = Sampling()
+    sampling: Sampling = Field(default_factory=Sampling)
     """How often engines are read."""
     roles: Annotated[tuple[RoleBounds, ...], Field(min_length=1)]
     """A range for every role of the target."""
@@ -167,7 +167,7 @@ class ModelDeploymentScalerSpec(Part, frozen=True):
     """How roles move together."""
     algorithm: Algorithm
     """How a signal becomes a count."""
-    behavior: Behavior = Behavior()
+    behavior: Behavior = Field(default_factory=Behavior)
     """How fast counts may move."""
 
 
