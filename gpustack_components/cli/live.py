@@ -47,6 +47,18 @@ def reaching(kubeconfig: str | None, context: str | None) -> "Generator[Cluster]
         raise CommandError(str(failure), code=ExitCode.CLUSTER) from None
 
 
+def operator_present(cluster: "Cluster") -> bool:
+    """Whether the cluster serves the GPUStack operator's InstanceTypes."""
+    from gpustack_components.cluster.port import Kind, NotServed
+
+    kind, plural, namespaced = BINDING_KINDS[0]
+    try:
+        cluster.list(Kind(API_VERSION, kind, plural, namespaced), None)
+    except NotServed:
+        return False
+    return True
+
+
 def bindings_of(kubeconfig: str | None, context: str | None) -> LiveBindings:
     """The binding objects of the cluster that kubeconfig and context name."""
     with reaching(kubeconfig, context) as cluster:

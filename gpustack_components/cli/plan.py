@@ -79,7 +79,7 @@ def plan(
         judgement,
         runtime_classes=snapshot.runtime_classes,
         kubernetes=snapshot.kubernetes,
-        operator_present=bindings is None or bool(bindings.kinds),
+        operator_present=bindings is None or "InstanceType" in bindings.kinds,
     )
     planned = [plan_of(one, snapshot) for one in resolved]
     if form is TextOrJson.JSON:

@@ -1,5 +1,6 @@
 """One deployment as it stands in a cluster: its record, Pods and Workloads, and the report made of them."""
 
+import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +13,13 @@ from gpustack_components.cli.guard import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from gpustack_components.api.model_deployment import ModelDeployment
+    from gpustack_components.bindings.catalog import Bindings
+    from gpustack_components.bindings.settings import Settings
     from gpustack_components.cluster.port import Cluster
     from gpustack_components.rollout.record import Record
     from gpustack_components.status.deployed import Observation
+    from gpustack_components.status.document import StatusDocument
+    from gpustack_components.status.facts import Expected
     from gpustack_components.status.text import Row
 
 Json = dict[str, Any]
@@ -34,6 +39,24 @@ class Standing:
     """Names of Pods that carry its labels and belong to something else."""
     driver: str
     """Who drives it right now; empty when nobody does."""
+    expected: "Expected | None" = None
+    """What the accepted document renders, to tell outdated replicas from current ones; None when it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What has to be known to render a deployment."""
+
+    bindings: "Bindings"
+    """The objects it depends on."""
+    settings: "Settings"
+    """The settings."""
+    runtime_classes: frozenset[str]
+    """RuntimeClasses of the cluster."""
+    kubernetes: tuple[int, int]
+    """Version of the cluster."""
+    operator_present: bool
+    """Whether the cluster has the GPUStack operator."""
 
 
 def find(
@@ -42,8 +65,9 @@ def find(
     name: str,
     pods: Sequence[Json] | None = None,
     workloads: Sequence[Json] | None = None,
+    known: "Known | None" = None,
 ) -> Standing:
-    """Read a deployment; Pods and Workloads are listed unless they are given.
+    """Read a deployment; Pods and Workloads are listed unless they are given. With `known`, replicas are compared.
 
     Raises `CommandError` with exit code 1 when there is no such deployment, and `ClusterError`.
     """
@@ -73,14 +97,58 @@ def find(
     standing = _workloads(cluster, namespace) if workloads is None else tuple(workloads)
     lease = cluster.get(LEASE, namespace, record_name(name))
     driver = str(at(lease, "spec", "holderIdentity") or "") if lease is not None else ""
-    return Standing(record, decoded.document, Observation(own, standing), strangers, driver)
+    expected = expected_of(decoded.document, known) if known is not None else None
+    return Standing(record, decoded.document, Observation(own, standing), strangers, driver, expected)
+
+
+def expected_of(deployment: "ModelDeployment", known: Known) -> "Expected":
+    """What the document renders beside the objects it depends on; raises `CommandError` when it cannot be rendered."""
+    from gpustack_components.bindings.resolve import resolve
+    from gpustack_components.render.version import CURRENT
+    from gpustack_components.rollout.desired import Desired
+    from gpustack_components.status.facts import Expected
+
+    answer = resolve(
+        deployment,
+        known.bindings,
+        known.settings,
+        runtime_classes=known.runtime_classes,
+        kubernetes=known.kubernetes,
+        operator_present=known.operator_present,
+    )
+    if answer.resolved is None:
+        raise CommandError(
+            *(f"replicas cannot be compared with what was accepted: {failure}" for failure in answer.failures),
+            code=ExitCode.RENDER_FAILED,
+        )
+    desired = Desired.of(answer.resolved)
+    return Expected(
+        hashes={role.name: role.hashes for role in desired.roles},
+        floor=desired.floor,
+        current=CURRENT,
+        weights_hold="; ".join(hold.message for hold in desired.holds if hold.kind == "weights"),
+        publishes={role.name: role.publish for role in answer.resolved.roles},
+    )
 
 
 def rows(standing: Standing, now: datetime) -> "tuple[Row, ...]":
     """Its replicas, one row each."""
     from gpustack_components.status import text
 
-    return text.rows(standing.deployment, standing.observation, now)
+    return text.rows(standing.deployment, standing.observation, now, standing.expected)
+
+
+def document(standing: Standing) -> "StatusDocument":
+    """Its status document (rollout sheet 8)."""
+    from gpustack_components.status.facts import Facts
+    from gpustack_components.status.report import report
+
+    return report(
+        standing.deployment,
+        standing.observation,
+        Facts(expected=standing.expected),
+        namespace=standing.record.namespace,
+    )
 
 
 def as_json(standing: Standing, calls: Sequence[str], now: datetime | None) -> Json:
@@ -88,13 +156,12 @@ def as_json(standing: Standing, calls: Sequence[str], now: datetime | None) -> J
     from datetime import UTC
 
     from gpustack_components.rollout.slots import slots_to_json
-    from gpustack_components.status.report import report
 
     record = standing.record
     return {
         "namespace": record.namespace,
         "name": record.name,
-        **report(standing.deployment, standing.observation, namespace=record.namespace).to_json(),
+        **document(standing).to_json(),
         "replicas": [_row_json(row, aged=now is not None) for row in rows(standing, now or datetime.now(UTC))],
         "run": {
             "phase": record.phase,
@@ -112,12 +179,7 @@ def as_json(standing: Standing, calls: Sequence[str], now: datetime | None) -> J
 
 def call_lines(standing: Standing, kubeconfig: str | None = None, context: str | None = None) -> list[str]:
     """Two commands that reach the endpoint from here; none while there is no endpoint."""
-    import json
-
-    from gpustack_components.status.report import report
-
-    namespace = standing.record.namespace
-    endpoint = urlsplit(report(standing.deployment, standing.observation, namespace=namespace).endpoint)
+    namespace, endpoint = standing.record.namespace, urlsplit(document(standing).endpoint)
     if not endpoint.hostname or not endpoint.port:
         return []
     cluster = [*(["--kubeconfig", kubeconfig] if kubeconfig else []), *(["--context", context] if context else [])]
@@ -140,6 +202,7 @@ def _row_json(row: "Row", *, aged: bool) -> Json:
         "ordinal": row.ordinal,
         "state": row.state,
         "admitted": row.admitted,
+        "current": row.current,
         "readyMembers": row.ready[0],
         "members": row.ready[1],
         **({"ageSeconds": None if row.age is None else round(row.age)} if aged else {}),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack_components.cli import output
 from gpustack_components.cli.check import counted
-from gpustack_components.cli.standing import Standing, rows
+from gpustack_components.cli.standing import Standing, document, rows
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
@@ -85,9 +85,7 @@ def replica_lines(standing: Standing) -> list[str]:
 
 
 def _head(standing: Standing) -> "Table":
-    from gpustack_components.status.report import report
-
-    told = report(standing.deployment, standing.observation, namespace=standing.record.namespace)
+    told = document(standing)
     grid = _grid()
     grid.add_row("deployment", f"{standing.record.namespace}/{standing.record.name}")
     grid.add_row("phase", _coloured(told.phase, f": {told.phase_message}" if told.phase_message else ""))
@@ -105,15 +103,18 @@ def _replicas(told: "Sequence[Row]") -> "Table":
     from gpustack_components.status.text import duration
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("REPLICA", "STATE", "READY", "ADMITTED", "AGE"):
+    compared = any(row.current is not None for row in told)
+    for heading in ("REPLICA", "STATE", "READY", "ADMITTED", *(["CONFIG"] if compared else []), "AGE"):
         table.add_column(heading, no_wrap=True)
     table.add_column("WHY", overflow="fold")
     for row in told:
+        config = {True: "current", False: "outdated", None: ""}[row.current]
         table.add_row(
             row.name,
             _coloured(row.state),
             f"{row.ready[0]}/{row.ready[1]}",
             "yes" if row.admitted else "no",
+            *([config] if compared else []),
             "" if row.age is None else duration(row.age),
             row.hold.what if row.hold else "",
         )

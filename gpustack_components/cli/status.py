@@ -13,7 +13,8 @@ from gpustack_components.cli.guard import ExitCode, guarded
 from gpustack_components.cli.output import TableYamlOrJson
 
 if TYPE_CHECKING:
-    from gpustack_components.cli.standing import Standing
+    from gpustack_components.cli.judge import Judgement
+    from gpustack_components.cli.standing import Known, Standing
     from gpustack_components.cluster.port import Cluster
 
 REFRESH = 5.0
@@ -30,6 +31,18 @@ def status(
     why: Annotated[
         bool, typer.Option("--why", help="Add what holds each replica, since when, and what would release it.")
     ] = False,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help="The files that declare its InstanceTypes and other bindings: "
+            "then replicas that run an earlier configuration are told apart.",
+            show_default=False,
+        ),
+    ] = None,
+    settings: options.SettingsFile = None,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
     form: Annotated[
@@ -38,19 +51,39 @@ def status(
 ) -> ExitCode:
     """Show what stands of a deployment, replica by replica.
 
-    Exit code 0: shown. 1: there is no such deployment. 2: wrong usage. 4: the cluster cannot be read.
+    Exit code 0: shown. 1: there is no such deployment. 2: wrong usage. 3: it cannot be rendered with the bindings of
+    the files. 4: the cluster cannot be read.
     """
+    from gpustack_components.cli.judge import judge, read, read_settings
     from gpustack_components.cli.live import reaching
     from gpustack_components.cli.standing import call_lines, find
 
+    judgement = judge(read(file), read_settings(settings)) if file else None
     with reaching(kubeconfig, context) as cluster:
-        found = find(cluster, namespace, name)
+        known = _known(cluster, judgement) if judgement is not None else None
+        found = find(cluster, namespace, name, known=known)
         calls = call_lines(found, kubeconfig, context)
         if watch:
-            _follow(cluster, found, calls, why, form)
+            _follow(_changes(cluster, found, known), calls, why, form)
         else:
             _show(found, calls, why, form)
     return ExitCode.DONE
+
+
+def _known(cluster: "Cluster", judgement: "Judgement") -> "Known":
+    """What the files declare, completed by what the cluster has."""
+    from gpustack_components.cli.live import operator_present
+    from gpustack_components.cli.standing import Known
+    from gpustack_components.cluster.port import RUNTIME_CLASS
+    from gpustack_components.cluster.readings import name
+
+    return Known(
+        judgement.bindings,
+        judgement.settings,
+        frozenset(name(item) for item in cluster.list(RUNTIME_CLASS, None).items),
+        cluster.server_version(),
+        operator_present(cluster),
+    )
 
 
 def _show(found: "Standing", calls: list[str], why: bool, form: TableYamlOrJson) -> None:
@@ -66,19 +99,19 @@ def _show(found: "Standing", calls: list[str], why: bool, form: TableYamlOrJson)
         draw(page(found, calls, why, now))
 
 
-def _follow(cluster: "Cluster", found: "Standing", calls: list[str], why: bool, form: TableYamlOrJson) -> None:
+def _follow(changes: "Iterator[Standing]", calls: list[str], why: bool, form: TableYamlOrJson) -> None:
     """Show every change until the process is interrupted: on a terminal one table in place, else one line a change."""
     if form is TableYamlOrJson.TABLE and sys.stdout.isatty():
         from rich.live import Live
 
         from gpustack_components.cli.standing_text import console, page
 
-        with Live(page(found, calls, why, datetime.now(UTC)), console=console(), auto_refresh=False) as table:
-            for standing in _changes(cluster, found):
-                table.update(page(standing, calls, True, datetime.now(UTC)), refresh=True)
+        with Live(console=console(), auto_refresh=False) as table:
+            for standing in changes:
+                table.update(page(standing, calls, why, datetime.now(UTC)), refresh=True)
         return
     before = ""
-    for standing in _changes(cluster, found):
+    for standing in changes:
         for line in _lines(standing, calls, form):
             if line not in before.splitlines():
                 output.say(line)
@@ -96,7 +129,7 @@ def _lines(standing: "Standing", calls: list[str], form: TableYamlOrJson) -> lis
     return [json.dumps(as_json(standing, calls, None), ensure_ascii=False)]
 
 
-def _changes(cluster: "Cluster", found: "Standing") -> "Iterator[Standing]":
+def _changes(cluster: "Cluster", found: "Standing", known: "Known | None") -> "Iterator[Standing]":
     """The deployment each time something of it changed, and from time to time."""
     from threading import Event
 
@@ -110,6 +143,6 @@ def _changes(cluster: "Cluster", found: "Standing") -> "Iterator[Standing]":
             yield found
             view.wait(REFRESH)
             snapshot = view.snapshot()
-            found = find(cluster, found.record.namespace, found.record.name, snapshot.pods, snapshot.workloads)
+            found = find(cluster, found.record.namespace, found.record.name, snapshot.pods, snapshot.workloads, known)
     finally:
         view.close()

@@ -126,6 +126,9 @@ class TestStatus:
         assert f"kubectl -n {deployed.namespace} port-forward service/qwen 8000:8000" in table.out
         assert "curl http://localhost:8000/v1/chat/completions" in table.out
         assert "released when" not in table.out
+        assert "CONFIG" not in table.out
+        compared = cli(*words, *deployed.write(("v0.25.1", "v0.26.0"))).out
+        assert compared.count(" current ") == 3
         why = cli(*words, "--why").out
         assert "released when" in why
         assert "server/0 admitted" in why
