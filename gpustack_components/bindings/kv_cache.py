@@ -1,8 +1,8 @@
 """From KVCachePoolBinding over pool to backend: what a store client is told, or why there is no store (bindings
 sheet 3)."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.bindings.transport import offers
@@ -40,6 +40,22 @@ class Store:
     """Tenant id to render; empty on a store that keeps no tenants (bindings sheet 3.5)."""
     domain: Domain
     """The Binding's reuse domain."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The store as JSON, for the record that remembers it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Store":
+        """The store `to_json` wrote. Raises `KeyError` or `TypeError` when the value is none."""
+        return cls(
+            binding=value["binding"],
+            pool=value["pool"],
+            endpoint=value["endpoint"],
+            offers=tuple(value["offers"]),
+            tenant=value["tenant"],
+            domain=Domain(**value["domain"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Resolution", "ResolvedDeployment", "ResolvedRole", "resolve"]
 
 _RENDERED_ENGINES = ("vLLM", "SGLang")
+_NATIVE_SIDECARS = (1, 29)
+_IMAGE_VOLUMES = (1, 35)
 
 
 def resolve(
@@ -66,6 +68,7 @@ def resolve(
     roles = tuple(outcome for outcome in outcomes if isinstance(outcome, ResolvedRole))
     parallel = {role.kind: role.parallelism for role in roles if role.kind in ("Prefill", "Decode")}
     failures.extend(_ascend_width(roles, parallel))
+    failures.extend(_image_volume(world.artifact, kubernetes))
     if failures:
         return Resolution(None, tuple(failures))
     resolved = ResolvedDeployment(
@@ -79,11 +82,25 @@ def resolve(
         artifact=world.artifact,
         holds=(delivered,) if isinstance(delivered, Hold) else (),
         settings=settings,
-        native_sidecars=kubernetes >= (1, 29),
+        native_sidecars=kubernetes >= _NATIVE_SIDECARS,
         write_units=not operator_present,
         parallel=MappingProxyType(parallel),
     )
     return Resolution(resolved, ())
+
+
+def _image_volume(artifact: Artifact | None, kubernetes: tuple[int, int]) -> Iterable[RenderFailure]:
+    """Older API servers drop the volume's source without a word (bindings sheet 5.1)."""
+    if artifact is not None and artifact.delivery == "Image" and kubernetes < _IMAGE_VOLUMES:
+        yield RenderFailure(
+            "",
+            f"ModelArtifact {artifact.name} is an image, which needs Kubernetes {_version(_IMAGE_VOLUMES)} or newer, "
+            f"and the cluster has {_version(kubernetes)}; upgrade it, or deliver the weights from a hub or a claim",
+        )
+
+
+def _version(version: tuple[int, int]) -> str:
+    return ".".join(str(part) for part in version)
 
 
 def _ascend_width(roles: Iterable[ResolvedRole], parallel: Mapping[str, Parallelism]) -> Iterable[RenderFailure]:

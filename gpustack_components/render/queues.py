@@ -45,17 +45,17 @@ def instance_type_objects(
     cards_per_node: int,
     node_labels: Mapping[str, str],
     settings: Settings | None = None,
-    slices: bool = False,
+    slices: bool | None = None,
     interfaces: Mapping[str, int] | None = None,
     tolerations: Sequence[Mapping[str, Any]] = (),
     topology_name: str = "",
 ) -> tuple[Json, Json]:
     """ResourceFlavor and ClusterQueue of the type's name, sized for `nodes` equal nodes that `node_labels` select.
 
-    `cards_per_node` counts cards, or CPU units on a type without accelerators. `slices` also covers logical slices;
-    partitions are covered as far as the type lists profiles; `interfaces` gives the quota of each fabric interface
-    key. `topology_name` names the Topology that required levels are looked up in. Cards and the slices cut from
-    them are separate quotas: give a type one use.
+    `cards_per_node` counts cards, or CPU units on a type without accelerators. Logical slices are covered when the
+    type offers them, unless `slices` says otherwise; partitions as far as it lists profiles; `interfaces` gives the
+    quota of each fabric interface key. `topology_name` names the Topology that required levels are looked up in.
+    Cards and the slices cut from them are separate quotas: give a type one use.
 
     Raises `ValueError` with a sentence when the type cannot be queued for so.
     """
@@ -68,7 +68,12 @@ def instance_type_objects(
         raise ValueError(f"InstanceType {name}: node labels are needed, or its Pods could be placed on any node")
     quotas = dict(
         _quotas(
-            instance_type, nodes, cards_per_node, settings or Settings(), slices=slices, interfaces=interfaces or {}
+            instance_type,
+            nodes,
+            cards_per_node,
+            settings or Settings(),
+            slices=_offers_slices(instance_type) if slices is None else slices,
+            interfaces=interfaces or {},
         )
     )
     flavor_spec: dict[str, Any] = {"nodeLabels": dict(node_labels)}
@@ -127,6 +132,10 @@ def _quotas(
         yield from _partition_quotas(instance_type, maker, cards)
     for key, count in interfaces.items():
         yield key, str(count)
+
+
+def _offers_slices(instance_type: InstanceType) -> bool:
+    return instance_type.status is not None and instance_type.status.detail.sliced_detail.logical.count > 0
 
 
 def _slice_quotas(maker: Manufacturer, cards: int) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """From Binding to store: when there is one, what it says, and why there is none (bindings sheet 3.4 and 3.5)."""
 
+import json
 from typing import Any
 
 import pytest
@@ -104,3 +105,9 @@ def test_only_a_declared_single_tenant_store_drops_the_tenant(
 def test_the_default_domain_is_handed_on_by_name() -> None:
     found = connect(DOCUMENT, Bindings.of(build.store(domain="default")))
     assert found.store is not None and found.store.tenant == "default"
+
+
+def test_a_remembered_store_survives_the_record() -> None:
+    store = connect(DOCUMENT, Bindings.of(build.store(groups=("TCP", "RDMA")))).store
+    assert store is not None
+    assert Store.from_json(json.loads(json.dumps(store.to_json()))) == store

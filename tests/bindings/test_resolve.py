@@ -1,5 +1,7 @@
 """Resolving a deployment: all failures at once, and none that is not one (rendering sheet 18)."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.render import build
@@ -63,3 +65,36 @@ def test_a_deployment_without_a_namespace_lives_in_default() -> None:
     document = build.deployment()
     homeless = document.model_copy(update={"metadata": document.metadata.model_copy(update={"namespace": None})})
     assert build.pod(homeless)["metadata"]["namespace"] == "default"
+
+
+def test_half_a_connection_is_a_retryable_failure_and_never_half_a_connector() -> None:
+    document = build.deployment(kvCache={"poolRef": {"name": "cache"}})
+    store = build.resolved(document, build.store()).store
+    assert store is not None
+    failures = build.resolution(document, remembered=replace(store, offers=())).failures
+    assert [failure.retryable for failure in failures] == [True]
+    assert "shared-dram" in failures[0].message and "protocol" in failures[0].message
+
+
+@pytest.mark.parametrize("engine", ["vLLM", "SGLang"])
+def test_an_identity_that_would_split_the_stores_keys_is_a_failure(engine: str) -> None:
+    status = {
+        "resolved": {"revision": build.COMMIT, "manifestDigest": "sha256:a@b:c", "sizeBytes": 1},
+        "conditions": [{"type": "Resolved", "status": "True"}],
+    }
+    cached = {"kvCache": {"poolRef": {"name": "cache"}}, "model": {"artifactRef": {"name": "weights"}}}
+    document = build.deployment(engine, **cached)
+    known = [*build.store(), build.artifact(resolved=status)]
+    settings = {"model-artifact-sglang-cache-prefix": True}
+    failures = build.resolution(document, known, settings=settings).failures
+    assert [failure.retryable for failure in failures] == [False]
+    assert "m-a@b:c" in failures[0].message
+
+
+def test_an_image_of_weights_needs_a_cluster_that_mounts_images() -> None:
+    document = build.deployment(model={"artifactRef": {"name": "weights"}})
+    known = [build.artifact({"image": {"reference": f"registry/qwen@{build.DIGEST}"}})]
+    assert build.resolution(document, known, kubernetes=(1, 35)).resolved is not None
+    failures = build.resolution(document, known, kubernetes=(1, 34)).failures
+    assert len(failures) == 1
+    assert "1.35" in failures[0].message and "1.34" in failures[0].message

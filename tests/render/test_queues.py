@@ -80,7 +80,7 @@ def test_required_levels_need_a_topology_on_the_flavor() -> None:
     [
         ({"resources": {"accelerator": 8}}, {}),
         ({"resources": {"accelerator": 0}}, {}),
-        ({"resources": {"accelerator": 1, "acceleratorSlicedMemoryPercentage": 50}}, {"slices": True}),
+        ({"resources": {"accelerator": 1, "acceleratorSlicedMemoryPercentage": 50}}, {}),
         ({"resources": {"accelerator": 1, "acceleratorPartitionedProfile": "3g.40gb"}}, {}),
         ({"resources": {"accelerator": 1, "interface": 2}}, {"interfaces": {"device.gpustack.ai/rdma": 16}}),
     ],
@@ -97,6 +97,15 @@ def test_every_resource_a_pod_requests_is_covered_and_fits(
     covered = quotas(queue)
     for key, requested in build.main(pod)["resources"]["requests"].items():
         assert Quantity(requested) <= Quantity(covered[key]), key
+
+
+def test_slices_are_covered_as_the_type_offers_them_unless_told_otherwise() -> None:
+    def sliced(count: int, slices: bool | None = None) -> bool:
+        kind = build.instance_type(status={"detail": {"slicedDetail": {"logical": {"count": count}}}})
+        _, queue = instance_type_objects(kind, nodes=1, cards_per_node=8, node_labels=LABELS, slices=slices)
+        return "nvidia.com/gpu.sliced.memory-percentage" in quotas(queue)
+
+    assert (sliced(16), sliced(0), sliced(16, False), sliced(0, True)) == (True, False, False, True)
 
 
 def test_a_cpu_type_is_queued_by_its_units() -> None:
