@@ -110,6 +110,8 @@ class RolloutProvider(ResourceProvider):
             return ReadResult(None, {})
         if not found:
             return ReadResult(id_, dict(props))
+        text = "\n  ".join((f"{INCOMPLETE}, the next update repairs it:", *found))
+        engine_link.say(asked.resource_urn, text, level="warning", lasting=True)
         return ReadResult(id_, {**props, keys.PHASE: INCOMPLETE, keys.REASONS: list(found), keys.READY: False})
 
     def delete(self, _id: str, _props: Json) -> None:

@@ -32,11 +32,6 @@ class Run:
         )
         return self
 
-    @property
-    def ok(self) -> "Run":
-        """Itself when the command succeeded."""
-        return self.expect(0)
-
 
 class Background:
     """A Pulumi command that is still running, in a process group of its own."""
