@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpustack_components.admission.rule import Need, Rule
-from gpustack_components.admission.scaler import SCALER_ALREADY_BOUND
+from gpustack_components.admission.scaler_rules import SCALER_ALREADY_BOUND
 from gpustack_components.api import names
 from gpustack_components.api.document import Document
 from gpustack_components.api.model_deployment import ModelDeployment

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from gpustack_components.admission import (
     decoding,
     documents,
-    elastic,
+    elastic_rules,
     engine_arguments,
     host_access,
     identity,
@@ -17,7 +17,7 @@ from gpustack_components.admission import (
     ports,
     roles,
     router,
-    scaler,
+    scaler_rules,
     transport,
     volumes,
 )
@@ -45,13 +45,13 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             volumes.RULES,
             ports.RULES,
             router.RULES,
-            elastic.RULES,
+            elastic_rules.RULES,
             instance_types.RULES,
             transport.RULES,
             host_access.RULES,
             identity.RULES,
             lint.RULES,
-            scaler.RULES,
+            scaler_rules.RULES,
             documents.RULES,
             (INTERNAL_ERROR,),
         )
