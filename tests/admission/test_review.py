@@ -9,13 +9,13 @@ import yaml
 from gpustack_components.admission import ports
 from gpustack_components.admission import review as module
 from gpustack_components.admission.registry import RULES, subjects
-from gpustack_components.admission.review import Review, review
+from gpustack_components.admission.review import Review, review, review_all
 from gpustack_components.api.decode import decode
 from gpustack_components.api.model_deployment import ModelDeployment
 from gpustack_components.bindings.catalog import Bindings
 from gpustack_components.bindings.settings import Settings
 from tests.admission import coverage
-from tests.admission.cases import applied, edited, world
+from tests.admission.cases import DATA, applied, edited, world, world_texts
 
 Json = dict[str, Any]
 
@@ -196,30 +196,14 @@ def test_an_engine_the_tables_do_not_know_is_refused(
     assert known.accepted
 
 
-def test_the_manifests_of_the_scaler_walkthrough_are_accepted() -> None:
-    target = yaml.safe_load(
-        """
-        apiVersion: worker.gpustack.ai/v1
-        kind: ModelDeployment
-        metadata: {name: autoscaling-vllm-pd, namespace: gpustack-bench}
-        spec:
-          model: {name: /models, artifactRef: {name: qwen3-8b}}
-          engine: {name: vLLM, image: "gpustack/runner:cuda13.0-vllm0.30.0"}
-          router: {name: llm-d-router}
-          roles: []
-        """
-    )
-    role = {
-        "instanceType": "h20-8x",
-        "resources": {"accelerator": "1"},
-        "extraArgs": ["--tensor-parallel-size", "1", "--max-model-len", "16384", "--gpu-memory-utilization", "0.90"],
-        "env": [{"name": "VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "value": "3600"}],
-    }
-    target["spec"]["roles"] = [
-        {"name": "prefill", "kind": "Prefill", **role},
-        {"name": "decode", "kind": "Decode", **role},
-    ]
-    assert judge(target).refusals == ()
+def test_the_documented_manifests_are_accepted_as_they_stand() -> None:
+    documents = yaml.safe_load((DATA.parent / "documented.yaml").read_text())["accepted"]
+    shape = next(raw for raw in world_texts() if raw["metadata"]["name"] == "h20-8x")
+    named = {role["instanceType"] for one in documents for role in one["spec"]["roles"] if "instanceType" in role}
+    types = [decode({**shape, "metadata": {"name": name}}).document for name in sorted(named)]
+    verdicts = review_all(documents, bindings=Bindings.of(types, complete=True), settings=Settings())
+    assert [verdict.refusals for verdict in verdicts] == [()] * len(documents)
+    assert len(documents) == 10
 
 
 def test_every_refusal_is_plain_json() -> None:
