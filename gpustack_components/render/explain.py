@@ -125,8 +125,10 @@ def _main(
             "port", entry.value["name"], f"{entry.value['containerPort']}/{entry.value['protocol']}", entry.origin
         )
     for mounted in shared.mounted:
-        mount = mounted.mount["mountPath"] if mounted.mount else "not mounted: the role mounts its own there"
-        yield _line("volume", mounted.volume["name"], mount, mounted.origin)
+        where = mounted.mount["mountPath"] if mounted.mount else "not mounted, the role mounts its own there"
+        source = {key: value for key, value in mounted.volume.items() if key != "name"}
+        text = f"{where} from {json.dumps(source, separators=(',', ':'))}"
+        yield _line("volume", mounted.volume["name"], text, mounted.origin)
     for pair in shared.limits:
         yield _line("limit", pair.key, pair.value, pair.origin)
     for pair in shared.requests:
