@@ -42,7 +42,9 @@ def check(
     """
     from gpustack_components.cli.judge import judge, read, read_old, read_settings
     from gpustack_components.cli.live import bindings_of
+    from gpustack_components.cli.sources import require_one_reader_of_stdin
 
+    require_one_reader_of_stdin(*file, old, settings)
     raws = read(file)
     before = read_old(old, file) if old is not None else {}
     settled = read_settings(settings)

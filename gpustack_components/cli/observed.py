@@ -110,7 +110,10 @@ def read_snapshot(file: str) -> Snapshot:
     source = "<stdin>" if file == sources.STDIN else file
     objects: list[Json] = []
     problems: list[str] = []
-    for value in _values(sources.read_text(file), source):
+    values = [value for value in _values(sources.read_text(file), source) if value is not None]
+    if not values:
+        raise CommandError(f"{source}: is empty; where nothing stands, `kubectl get ... -o yaml` prints an empty List")
+    for value in values:
         for obj in _flattened(value):
             problem = _why_not_live(obj)
             if problem:

@@ -61,11 +61,13 @@ def plan(
     from gpustack_components.cli.live import reaching, read_bindings
     from gpustack_components.cli.observed import look, read_snapshot
     from gpustack_components.cli.resolving import refuse, resolve_all
+    from gpustack_components.cli.sources import require_one_reader_of_stdin
 
     if live == (observed is not None):
         raise CommandError(
             "plan compares with what stands: name a snapshot with --observed FILE, or read the cluster with --live"
         )
+    require_one_reader_of_stdin(*file, observed, settings)
     raws, settled = read(file), read_settings(settings)
     if observed is not None:
         snapshot, bindings = read_snapshot(observed), None

@@ -50,9 +50,11 @@ def render(
     from gpustack_components.cli.judge import judge, read, read_settings
     from gpustack_components.cli.live import bindings_of
     from gpustack_components.cli.resolving import parse_version, refuse, resolve_all
+    from gpustack_components.cli.sources import require_one_reader_of_stdin
 
     _require_narrowing(role, ordinal, member)
     kubernetes = parse_version(kubernetes_version)
+    require_one_reader_of_stdin(*file, settings)
     raws, settled = read(file), read_settings(settings)
     judgement = judge(raws, settled, live=bindings_of(kubeconfig, context) if live else None)
     if judgement.refused:

@@ -141,7 +141,7 @@ def _page_lines(known: "tuple[Rule, ...]") -> Iterator[str]:
 def _told(rule: "Rule") -> Iterator[str]:
     yield output.marked(rule.id, "white", bold=True) + f"  ({rule.subject}, {rule.layer})"
     yield ""
-    yield from textwrap.wrap(f"{_opening(rule)} {_sentence(rule.when)}", WIDTH)
+    yield from _wrapped(f"{_opening(rule)} {_sentence(rule.when)}")
     yield ""
     for label, text in (
         ("Way out", _sentence(rule.way_out)),
@@ -149,7 +149,13 @@ def _told(rule: "Rule") -> Iterator[str]:
         ("Judged", _judged(rule)),
         ("Follows", rule.source),
     ):
-        yield from textwrap.wrap(text, WIDTH, initial_indent=f"{label + ':':<9}", subsequent_indent=" " * 9)
+        yield from _wrapped(text, f"{label + ':':<9}")
+
+
+def _wrapped(text: str, label: str = "") -> list[str]:
+    """Lines of at most `WIDTH` columns, the first with a label; names with hyphens stay whole."""
+    indent = " " * len(label)
+    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _table(known: "Iterable[Rule]") -> Iterator[str]:

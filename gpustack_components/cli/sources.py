@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 STDIN = "-"
 
 
+def require_one_reader_of_stdin(*names: str | None) -> None:
+    """Raise `CommandError` when more than one input of a command is standard input, which can be read once."""
+    if names.count(STDIN) > 1:
+        raise CommandError("standard input (-) can be read once only; name a file for the other input")
+
+
 def read_documents(files: Iterable[str]) -> "tuple[RawDocument, ...]":
     """The raw documents of all files in the order given; `-` is standard input.
 
@@ -21,12 +27,9 @@ def read_documents(files: Iterable[str]) -> "tuple[RawDocument, ...]":
     """
     from gpustack_components.api.load import UnreadableInput, load_text
 
-    names = list(files)
-    if names.count(STDIN) > 1:
-        raise CommandError("standard input (-) can be read once only; name it once")
     documents: list[RawDocument] = []
     problems: list[str] = []
-    for name in names:
+    for name in files:
         try:
             documents.extend(load_text(read_text(name), "<stdin>" if name == STDIN else name))
         except UnreadableInput as unreadable:

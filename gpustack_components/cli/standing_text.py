@@ -125,7 +125,7 @@ def _holds(told: "Sequence[Row]", now: datetime) -> Iterator[tuple[str, str]]:
     for row in told:
         if row.hold is not None:
             since = _since(row.hold.since, now)
-            yield row.name, f"{row.hold.what}{f' (since {since} ago)' if since else ''}"
+            yield row.name, f"{row.hold.what}{f' (for {since})' if since else ''}"
             yield "", f"released when {row.hold.release}"
 
 

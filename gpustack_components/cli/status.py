@@ -56,8 +56,10 @@ def status(
     """
     from gpustack_components.cli.judge import judge, read, read_settings
     from gpustack_components.cli.live import reaching
+    from gpustack_components.cli.sources import require_one_reader_of_stdin
     from gpustack_components.cli.standing import call_lines, find
 
+    require_one_reader_of_stdin(*(file or ()), settings)
     judgement = judge(read(file), read_settings(settings)) if file else None
     with reaching(kubeconfig, context) as cluster:
         known = _known(cluster, judgement) if judgement is not None else None

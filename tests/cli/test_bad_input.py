@@ -60,9 +60,15 @@ def test_standard_input_is_read(cli, minimal_text: str) -> None:
 
 
 def test_standard_input_twice_is_wrong_usage(cli, minimal_text: str) -> None:
-    ran = cli("check", "-f", "-", "-f", "-", stdin=minimal_text)
-    assert (ran.code, ran.out) == (2, "")
-    assert "read once" in ran.err
+    for words in (
+        ("check", "-f", "-", "-f", "-"),
+        ("check", "-f", "-", "--old", "-"),
+        ("render", "-f", "-", "--settings", "-"),
+        ("plan", "-f", "-", "--observed", "-"),
+    ):
+        ran = cli(*words, stdin=minimal_text)
+        assert (ran.code, ran.out) == (2, "")
+        assert "read once" in ran.err
 
 
 def test_closed_standard_input_is_said(cli) -> None:

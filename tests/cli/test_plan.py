@@ -153,7 +153,7 @@ def test_what_no_api_server_gives_out_is_said(cli, minimal: Path, h20: Path, sna
     assert "kubectl get" in ran.err
 
 
-@pytest.mark.parametrize("content", ["{", "a: [", "- just\n- text\n"], ids=["JSON", "YAML", "no objects"])
+@pytest.mark.parametrize("content", ["{", "a: [", "- just\n- text\n", "", "# none\n"])
 def test_an_unreadable_snapshot_is_said(cli, tmp_path: Path, minimal: Path, h20: Path, content: str) -> None:
     observed = tmp_path / "observed.yaml"
     observed.write_text(content)
