@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from gpustack_components.cluster import kubeconfig as kubeconfigs
@@ -30,7 +31,7 @@ from gpustack_components.cluster.port import (
 )
 from gpustack_components.cluster.readings import at
 from gpustack_components.cluster.requests import Request
-from gpustack_components.cluster.retrying import Patience, Pauses, Repeat
+from gpustack_components.cluster.retrying import Patience, Pauses, Repeat, interruptible
 from gpustack_components.cluster.transport import Answer, Transport
 from gpustack_components.cluster.watching import Watch
 
@@ -48,7 +49,8 @@ def connect(
 
     `kubeconfig` is a path or a kubeconfig's text; without it KUBECONFIG, `~/.kube/config` and the Pod's service account
     are tried in that order. `in_cluster` takes the service account only. `on_request` is called with every request just
-    before it is sent, retries included. `stop` ends retries early. Raises `KubeconfigError` or `Unauthorized`.
+    before it is sent, retries included. Once `stop` is set nothing is tried again, and no request lasts longer than a
+    second more, so that what must be written at the end still can be. Raises `KubeconfigError` or `Unauthorized`.
     """
     source = kubeconfigs.locate(kubeconfig, in_cluster=in_cluster)
     transport = Transport(source, context, on_request=on_request)
@@ -175,7 +177,11 @@ class Client(Cluster):
         while True:
             session = self._transport.session
             try:
-                answer = self._transport.send(request, session)
+                answer = interruptible(
+                    partial(self._transport.send, request, session),
+                    self._pauses.stop,
+                    partial(Lost, f"Given up waiting for an answer about {request.subject}: the run was stopped."),
+                )
             except Unreachable as error:
                 lost = isinstance(error, Lost)
                 unsure = unsure or lost

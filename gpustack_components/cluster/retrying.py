@@ -4,12 +4,16 @@ A bound in attempts and in time, with the server's own wish (Retry-After) honour
 """
 
 import random
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
 
 from gpustack_components.cluster.port import Stop
+
+Answered = TypeVar("Answered")
 
 
 class Repeat(Enum):
@@ -85,6 +89,39 @@ class Tries:
                 return False
             self.pauses.sleep(min(left, 0.2))
         return not _stopped(self.pauses.stop)
+
+
+GRACE = 1.0
+"""Seconds that a request may still take once a stop came."""
+
+
+def interruptible(call: Callable[[], Answered], stop: Stop | None, abandoned: Callable[[], Exception]) -> Answered:
+    """The outcome of a call; once `stop` is set it may last `GRACE` seconds more, then `abandoned()` is raised.
+
+    An abandoned call goes on in its thread until its own timeout, and nobody sees its outcome.
+    """
+    if stop is None:
+        return call()
+    outcome: list[Answered | BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            outcome.append(call())
+        except BaseException as error:
+            outcome.append(error)
+        done.set()
+
+    threading.Thread(target=run, name="request", daemon=True).start()
+    while not done.wait(0.1):
+        if stop.is_set():
+            if done.wait(GRACE):
+                break
+            raise abandoned()
+    (answered,) = outcome
+    if isinstance(answered, BaseException):
+        raise answered
+    return answered
 
 
 def _stopped(stop: Stop | None) -> bool:

@@ -179,6 +179,10 @@ class Transport:
 
 def open_session(source: kubeconfig.Source, context: str | None) -> Session:
     """Load credentials and prepare TLS; raises `KubeconfigError`, or `Unauthorized` when a login command fails."""
+    if source.in_cluster and context:
+        raise KubeconfigError(
+            f"Context {context} was asked for, but {source.origin} leads to no kubeconfig to find it in."
+        )
     access = None if source.in_cluster else kubeconfig.read(source, context)
     from kubernetes.client import Configuration  # pyright: ignore[reportUnknownVariableType, reportMissingTypeStubs]
     from kubernetes.client.rest import RESTClientObject  # pyright: ignore[reportUnknownVariableType, reportMissingTypeStubs]
@@ -194,7 +198,11 @@ def open_session(source: kubeconfig.Source, context: str | None) -> Session:
         certificate = _certificate_end(configuration.cert_file)
         context_tls = _tls(configuration) if str(configuration.host).startswith("https") else None
     configuration.ssl_ca_cert = configuration.cert_file = configuration.key_file = None
-    pool: Any = RESTClientObject(configuration).pool_manager
+    try:
+        pool: Any = RESTClientObject(configuration).pool_manager
+    except (ImportError, ValueError) as error:
+        socks = " (a SOCKS proxy needs the package pysocks)" if isinstance(error, ImportError) else ""
+        raise KubeconfigError(f"The proxy that is configured cannot be used: {error}{socks}.") from None
     if context_tls is not None:
         for key in ("ca_certs", "ca_cert_data", "cert_file", "key_file"):
             pool.connection_pool_kw.pop(key, None)

@@ -105,6 +105,19 @@ def test_a_stop_ends_the_tries(server: FaultProxy) -> None:
     assert time.monotonic() - started < 1.3
 
 
+def test_a_stop_ends_a_request_that_hangs_and_leaves_a_second_for_the_last_words(server: FaultProxy) -> None:
+    server.hang("GET *", times=1)
+    server.answer("PUT *", 200, record("8"))
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    cluster = connect(server.kubeconfig, stop=stop)
+    started = time.monotonic()
+    with pytest.raises(port.Unreachable, match="the run was stopped"):
+        cluster.get(POD, "team-a", "p")
+    assert time.monotonic() - started < 2
+    assert cluster.replace(record("7")) == record("8")
+
+
 def test_a_create_without_a_name_is_never_repeated_once_it_may_have_arrived(server: FaultProxy) -> None:
     cluster = client(server, FakeTime())
     server.drop("POST *", times=1)
