@@ -118,8 +118,8 @@ def test_one_warning_per_pod_the_first_that_applies() -> None:
         ("RenderFailed", ""),
     ]
     assert found[1].message == (
-        "Pod qwen-server-r1-m0 of replica server/1 restarted 3 times; the blocks it cached are lost to the others unless "
-        "it is back within 30 s."
+        "Pod qwen-server-r1-m0 of replica server/1 restarted 3 times; the blocks it cached are lost to the others "
+        "unless it is back within 30 s."
     )
     evicted = observation(["server/0 T"])
     evicted.pods[0]["status"]["reason"] = "Evicted"
