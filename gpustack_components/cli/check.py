@@ -78,7 +78,7 @@ def lines(judgement: "Judgement") -> list[str]:
         review = one.review
         if not (review.refusals or review.warnings or review.unjudged):
             continue
-        told.append(output.marked(f"{one.place}: {one.kind} {one.label}", "white", bold=True))
+        told.append(output.marked(f"{one.place}: {one.kind} {one.label}", bold=True))
         told.extend(f"  {output.marked('refused', 'red')}  {refusal}" for refusal in review.refusals)
         told.extend(f"  {output.marked('warning', 'yellow')}  {warning}" for warning in review.warnings)
         told.extend(f"  {output.marked('unknown', 'cyan')}  {_gap(gap)}" for gap in review.unjudged)

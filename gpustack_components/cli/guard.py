@@ -1,11 +1,12 @@
 """How a command ends: exit codes, the errors that become one, and the guard that keeps tracebacks away from users."""
 
+import errno
 import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from typing import NoReturn, ParamSpec
+from typing import ParamSpec
 
 import typer
 
@@ -13,6 +14,8 @@ DEBUG_VARIABLE = "GPUSTACK_DEBUG"
 """Environment variable that, set to anything but an empty text or 0, makes an internal error show its traceback."""
 
 ISSUES = "https://github.com/gpustack/gpustack-components/issues"
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 Params = ParamSpec("Params")
 
@@ -32,6 +35,8 @@ class ExitCode(IntEnum):
     """The cluster cannot be reached, or does not let this identity read what the command needs."""
     INTERNAL = 70
     """A defect of this program (EX_SOFTWARE)."""
+    OUTPUT_FAILED = 74
+    """The output could not be written, for example on a full disk (EX_IOERR)."""
     INTERRUPTED = 130
     """Ended by Ctrl-C."""
     BROKEN_PIPE = 141
@@ -68,6 +73,13 @@ def guarded(command: Callable[Params, ExitCode | None]) -> Callable[Params, None
         except BrokenPipeError:
             _forget_stdout()
             raise typer.Exit(ExitCode.BROKEN_PIPE) from None
+        except OSError as failure:
+            if failure.errno not in _FULL:
+                _report_defect(failure)
+                raise typer.Exit(ExitCode.INTERNAL) from None
+            _forget_stdout()
+            complain(f"the output cannot be written: {failure.strerror}")
+            raise typer.Exit(ExitCode.OUTPUT_FAILED) from None
         except Exception as defect:
             _report_defect(defect)
             raise typer.Exit(ExitCode.INTERNAL) from None
@@ -79,11 +91,6 @@ def guarded(command: Callable[Params, ExitCode | None]) -> Callable[Params, None
 def complain(sentence: str) -> None:
     """Write one sentence to standard error, marked as this program's."""
     typer.echo(f"gpustack-components: {sentence}", err=True)
-
-
-def exit_after(code: ExitCode) -> NoReturn:
-    """End the process with the code, even where a broken standard output could not be flushed."""
-    sys.exit(int(code))
 
 
 def _forget_stdout() -> None:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.cli import sources
-from gpustack_components.cli.guard import CommandError
+from gpustack_components.cli.guard import CommandError, complain
 from gpustack_components.cli.live import DEFAULT_NAMESPACE, LiveBindings
 from gpustack_components.cluster.readings import at
 
@@ -33,8 +33,10 @@ class Judged:
     @property
     def label(self) -> str:
         """Namespace and name, or the source of a document without a name."""
+        from gpustack_components.api.paths import printable
+
         _, namespace, name = identity(self.raw.value)
-        return "/".join(part for part in (namespace, name) if part) if name else self.place
+        return printable("/".join(part for part in (namespace, name) if part), 320) if name else self.place
 
     @property
     def place(self) -> str:
@@ -44,7 +46,9 @@ class Judged:
     @property
     def kind(self) -> str:
         """The document's kind, or `document` when it names none."""
-        return identity(self.raw.value)[0] or "document"
+        from gpustack_components.api.paths import printable
+
+        return printable(identity(self.raw.value)[0], 63) or "document"
 
     @property
     def refusals(self) -> "tuple[Refusal, ...]":
@@ -137,11 +141,21 @@ def key(value: Json) -> Identity:
 
 
 def _observed(live: LiveBindings) -> "list[Document]":
-    """The binding objects of a cluster as documents; one that cannot be read is left out, as if it were not there."""
+    """The binding objects of a cluster as documents; one that cannot be read is said, and counts as not there."""
     from gpustack_components.api.decode import decode
 
-    decoded = (decode(value, stored=True).document for value in live.objects)
-    return [document for document in decoded if document is not None]
+    documents: list[Document] = []
+    for value in live.objects:
+        decoded = decode(value, stored=True)
+        if decoded.document is not None:
+            documents.append(decoded.document)
+        else:
+            kind, namespace, name = identity(value)
+            label = "/".join(part for part in (namespace, name) if part)
+            complain(
+                f"{kind} {label} of the cluster counts as not there, since it cannot be read: {decoded.refusals[0]}"
+            )
+    return documents
 
 
 def namespace_of(raw: "RawDocument") -> str:

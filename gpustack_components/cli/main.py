@@ -1,11 +1,12 @@
 """The console script: binds the commands to their names."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 from gpustack_components.cli import check, output, plan, render, rules, schema, status
-from gpustack_components.cli.guard import ExitCode, exit_after, guarded
+from gpustack_components.cli.guard import ExitCode, guarded
 
 app = typer.Typer(
     name="gpustack-components",
@@ -31,7 +32,7 @@ def main() -> None:
     try:
         app()
     except KeyboardInterrupt:
-        exit_after(ExitCode.INTERRUPTED)
+        sys.exit(ExitCode.INTERRUPTED)
 
 
 @guarded

@@ -49,8 +49,8 @@ def on_terminal() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def marked(text: str, colour: str, *, bold: bool = False) -> str:
-    """The text in a colour on a terminal, the bare text anywhere else."""
+def marked(text: str, colour: str | None = None, *, bold: bool = False) -> str:
+    """The text in a colour or bold on a terminal, the bare text anywhere else."""
     return typer.style(text, fg=colour, bold=bold) if on_terminal() else text
 
 

@@ -157,7 +157,7 @@ def lines(planned: list[Planned]) -> Iterator[str]:
     for index, one in enumerate(planned):
         if index:
             yield ""
-        yield output.marked(f"{one.namespace}/{one.name}", "white", bold=True)
+        yield output.marked(f"{one.namespace}/{one.name}", bold=True)
         if one.decision.converged:
             yield "  nothing to do: everything declared runs admitted and current"
             continue

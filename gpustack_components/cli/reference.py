@@ -16,6 +16,7 @@ EXIT_CODES = {
     ExitCode.RENDER_FAILED: "`render`, `plan`: accepted, but not to be rendered with these bindings",
     ExitCode.CLUSTER: "the cluster cannot be reached or does not let this identity read",
     ExitCode.INTERNAL: "a defect of the program; `GPUSTACK_DEBUG=1` shows its traceback",
+    ExitCode.OUTPUT_FAILED: "the output could not be written, for example on a full disk",
     ExitCode.INTERRUPTED: "ended by Ctrl-C",
     ExitCode.BROKEN_PIPE: "the reader of the output went away",
 }

@@ -139,7 +139,7 @@ def _page_lines(known: "tuple[Rule, ...]") -> Iterator[str]:
 
 
 def _told(rule: "Rule") -> Iterator[str]:
-    yield output.marked(rule.id, "white", bold=True) + f"  ({rule.subject}, {rule.layer})"
+    yield output.marked(rule.id, bold=True) + f"  ({rule.subject}, {rule.layer})"
     yield ""
     yield from _wrapped(f"{_opening(rule)} {_sentence(rule.when)}")
     yield ""
@@ -164,7 +164,7 @@ def _table(known: "Iterable[Rule]") -> Iterator[str]:
     for index, (subject, rules_of) in enumerate(by_subject.items()):
         if index:
             yield ""
-        yield output.marked(_titled(subject), "white", bold=True)
+        yield output.marked(_titled(subject), bold=True)
         for one in rules_of:
             yield f"  {one.id:<{width}}  {textwrap.shorten(one.when, WIDTH - width - 4, placeholder=' ...')}"
     yield ""

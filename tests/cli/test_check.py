@@ -106,6 +106,28 @@ def test_a_document_of_an_unknown_kind_is_refused_with_its_place(
     assert "kind" in ran.out
 
 
+@pytest.mark.parametrize("value", [".nan", ".inf", "1e400", "[.nan]", '"\\ud800"', "{a: .nan}"])
+def test_the_report_is_json_whatever_the_value(cli, tmp_path: Path, minimal_text: str, value: str) -> None:
+    odd = tmp_path / "odd.yaml"
+    odd.write_text(minimal_text.replace("replicas: 3", f"replicas: {value}"))
+    ran = cli("check", "-f", str(odd), "-o", "json")
+    assert ran.code in (1, 2)
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    if ran.code == 1:
+        json.loads(ran.out, parse_constant=refuse)
+
+
+def test_a_name_cannot_send_codes_to_the_terminal(cli, tmp_path: Path, minimal_text: str) -> None:
+    odd = tmp_path / "odd.yaml"
+    odd.write_text(minimal_text.replace("name: qwen\n", 'name: "\\e[2Jqwen"\n'))
+    ran = cli("check", "-f", str(odd))
+    assert ran.code == 1
+    assert "\x1b" not in ran.out
+
+
 class TestOld:
     """`--old`: update rules against the document as it was."""
 

@@ -54,6 +54,14 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(cli, minimal: Path) ->
     assert ends.stderr == ""
 
 
+def test_a_full_disk_is_said(cli, minimal: Path) -> None:
+    ends = subprocess.run(
+        ["sh", "-c", f"{cli.script} check -f {minimal} > /dev/full"], capture_output=True, text=True, check=False
+    )
+    assert ends.returncode == 74
+    assert ends.stderr == "gpustack-components: the output cannot be written: No space left on device\n"
+
+
 def test_ctrl_c_ends_the_command_quietly(cli) -> None:
     waiting = subprocess.Popen(
         [cli.script, "check", "-f", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
