@@ -5,13 +5,13 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from gpustack_components.bindings.catalog import DEFAULT_NAMESPACE, Bindings
 from gpustack_components.bindings.failure import Hold
 from gpustack_components.bindings.settings import Settings
 
 if TYPE_CHECKING:
     from gpustack_components.api.model_artifact import ModelArtifact
     from gpustack_components.api.model_deployment import ModelDeployment
-    from gpustack_components.bindings.catalog import Bindings
 
 MODEL_PATH = "/var/lib/gpustack/model"
 """Where a claim, image or node-delivered artifact is mounted."""
@@ -19,7 +19,9 @@ MODEL_CACHE_PATH = "/var/lib/gpustack/model-cache"
 """Where an engine-delivered artifact is downloaded to."""
 
 Delivery = Literal["PVC", "Image", "Node", "Engine"]
+"""How weights reach a Pod: claim, image volume, node plugin, or the engine's own download (bindings sheet 5.2)."""
 Hub = Literal["", "HuggingFace", "ModelScope"]
+"""The hub an artifact comes from; empty for a claim or an image."""
 
 _GIB = 1 << 30
 _PREFIX_DIGITS = 32
@@ -75,16 +77,17 @@ def key_prefix(digest: str, uid: str) -> str:
     return "m-" + hashlib.sha256(uid.encode()).hexdigest()[:_PREFIX_DIGITS] if uid else ""
 
 
-def deliver(deployment: "ModelDeployment", bindings: "Bindings", settings: Settings) -> Artifact | Hold | None:
+def deliver(deployment: "ModelDeployment", bindings: Bindings, settings: Settings) -> Artifact | Hold | None:
     """The deployment's artifact; a `Hold` while it may not be used yet; None when the deployment names none."""
     reference = deployment.spec.model.artifact_ref
     if reference is None:
         return None
-    artifact = bindings.artifact(deployment.metadata.namespace, reference.name)
+    namespace = deployment.metadata.namespace or DEFAULT_NAMESPACE
+    artifact = bindings.artifact(namespace, reference.name)
     if artifact is None:
         return Hold(
             "ArtifactNotFound",
-            f"ModelArtifact {reference.name} is not known in namespace {deployment.metadata.namespace}; "
+            f"ModelArtifact {reference.name} is not known in namespace {namespace}; "
             "create it, or declare it beside the deployment",
         )
     resolved = any(c.type == "Resolved" and c.status == "True" for c in _conditions(artifact))

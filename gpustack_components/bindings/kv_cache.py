@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpustack_components.bindings.catalog import DEFAULT_NAMESPACE, Bindings
 from gpustack_components.bindings.transport import offers
 
 if TYPE_CHECKING:
     from gpustack_components.api.model_deployment import ModelDeployment
-    from gpustack_components.bindings.catalog import Bindings
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class Connection:
     """One sentence on what is missing; empty when nothing is."""
 
 
-def connect(deployment: "ModelDeployment", bindings: "Bindings") -> Connection:
+def connect(deployment: "ModelDeployment", bindings: Bindings) -> Connection:
     """Follow the deployment's Binding to its store. A missing link gives no store, never a partial one and never a
     failure."""
     cache = deployment.spec.kv_cache
     if cache is None:
         return Connection(None, "NotApplicable")
-    namespace = deployment.metadata.namespace
+    namespace = deployment.metadata.namespace or DEFAULT_NAMESPACE
     name = cache.pool_ref.name
     binding = bindings.pool_binding(namespace, name)
     if binding is None:

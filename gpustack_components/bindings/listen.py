@@ -26,16 +26,21 @@ PROXIED_PORT = 8200
 BOOTSTRAP_PORT = 8998
 """Where a prefiller's bootstrap server listens."""
 EVENTS_PORT = 5557
+"""Where a publishing role sends KV events."""
 REPLAY_PORT = 5558
+"""Where a publishing role replays missed KV events."""
 
 HEALTH_PATH = "/health"
+"""What probes read on an engine."""
 PROXIED_HEALTH_PATH = "/v1/models"
 """Read through the routing proxy, which itself answers `/health` in every state."""
 
+_LARGEST_PORT = 65535
 _CERTIFICATE_OPTIONAL = (0, 1)
 _LEGAL_NAME = re.compile(r"(?=[a-z0-9-]{1,15}\Z)(?!.*--)(?=.*[a-z])[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z")
 
 Scheme = Literal["HTTP", "HTTPS"]
+"""How a listener speaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +48,23 @@ class Port:
     """One named port of a container."""
 
     name: str
+    """Port name; unique in its container."""
     number: int
+    """Port number."""
     protocol: str = "TCP"
+    """`TCP`, `UDP` or `SCTP`."""
 
 
 MODEL_SERVER = "model-server"
+"""Name of the engine's own port behind the routing proxy."""
 VLLM_BOOTSTRAP = Port("mc-bootstrap", BOOTSTRAP_PORT)
+"""Bootstrap port of a vLLM prefiller's leg."""
 SGLANG_BOOTSTRAP = Port("bootstrap", BOOTSTRAP_PORT)
+"""Bootstrap port of an SGLang prefiller."""
 KV_EVENTS = Port("kv-events", EVENTS_PORT)
+"""Port of a publishing role's events."""
 KV_REPLAY = Port("kv-replay", REPLAY_PORT)
+"""Port of a publishing role's replay."""
 _OWN_NAMES = frozenset((MODEL_SERVER, VLLM_BOOTSTRAP.name, SGLANG_BOOTSTRAP.name, KV_EVENTS.name, KV_REPLAY.name))
 
 
@@ -60,8 +73,11 @@ class Probe:
     """What startup, readiness and liveness ask."""
 
     path: str
+    """Path of the request."""
     port: int
+    """Port of the request."""
     scheme: Scheme
+    """Scheme of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +107,7 @@ def role_tokens(role: "Role") -> tuple[str, ...]:
 def listen(engine: str, role: "Role", *, proxied: bool, connectors: tuple[Port, ...]) -> Listening | RenderFailure:
     """Lay out the role's ports, or say which two cannot stand together."""
     tokens = role_tokens(role)
-    own = own_port(engine, tokens)
+    own = _usable(own_port(engine, tokens))
     names_port = names_flag(engine, tokens, PORT)
     declared = _declared(role, connectors)
     external = declared or (Port("http", DEFAULT_PORT),)
@@ -103,7 +119,7 @@ def listen(engine: str, role: "Role", *, proxied: bool, connectors: tuple[Port, 
         serving, engine_port = external[0], behind
         main = (Port(MODEL_SERVER, engine_port), *external[1:])
     else:
-        serving = external[0] if declared else Port("http", own or DEFAULT_PORT)
+        serving = external[0] if declared else Port("http", own if own is not None else DEFAULT_PORT)
         engine_port = serving.number
         main = (serving, *external[1:])
     container = _with_connectors(role.name, main, () if takes_over(role) else connectors)
@@ -116,6 +132,10 @@ def listen(engine: str, role: "Role", *, proxied: bool, connectors: tuple[Port, 
         elif not _unprobed(engine, tokens, engine_scheme, serving.number, own, names_port=names_port):
             probe = Probe(HEALTH_PATH, serving.number, engine_scheme)
     return Listening(external, serving, engine_port, container, engine_scheme, probe)
+
+
+def _usable(port: int | None) -> int | None:
+    return port if port is not None and 1 <= port <= _LARGEST_PORT else None
 
 
 def _unprobed(

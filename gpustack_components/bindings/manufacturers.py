@@ -8,6 +8,7 @@ CREDITS_PER_CARD = 1_600_000
 """Credits of one whole accelerator; a slice or partition is charged its share of them (bindings sheet 1.5)."""
 
 ASCEND = "ascend"
+"""The manufacturer whose vLLM has connectors of its own."""
 
 
 @dataclass(frozen=True, slots=True)

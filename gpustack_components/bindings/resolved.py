@@ -93,7 +93,9 @@ class ResolvedDeployment:
     declared: "ModelDeployment"
     """The deployment as declared, defaults filled in."""
     namespace: str
+    """Namespace of every object; `default` when the document names none."""
     name: str
+    """Name of the deployment."""
     engine: str
     """`vLLM` or `SGLang`."""
     roles: tuple[ResolvedRole, ...]
@@ -107,6 +109,7 @@ class ResolvedDeployment:
     holds: tuple[Hold, ...]
     """Why no Pod may be created yet. While there is one, Services are rendered and Pods are not."""
     settings: Settings
+    """Settings the deployment is rendered with."""
     native_sidecars: bool
     """Whether the cluster keeps `initContainers[].restartPolicy` (Kubernetes 1.29 and newer)."""
     write_units: bool

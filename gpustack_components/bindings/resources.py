@@ -14,10 +14,14 @@ if TYPE_CHECKING:
     from gpustack_components.api.model_deployment import Resources, Role
 
 Mode = Literal["whole", "sliced", "partitioned", "cpu"]
+"""How an accelerator is asked for; `cpu` on a type without accelerators."""
 
 CPU = "cpu"
+"""Resource name of cores."""
 MEMORY = "memory"
+"""Resource name of memory."""
 EPHEMERAL = "ephemeral-storage"
+"""Resource name of a Pod's scratch space."""
 
 EPHEMERAL_DEFAULT = Quantity("15Gi")
 """Ephemeral storage of a Pod, unless the type's local storage is smaller."""
@@ -83,12 +87,15 @@ def _per_gib(amount: Quantity) -> Quantity:
     return _PER_GIB * (amount.floor() // _GIB)
 
 
-def _share(amount: Quantity, percent: int) -> Quantity:
-    return amount * Fraction(percent, _WHOLE_PERCENT)
+def _share_of_cores(amount: Quantity, percent: int) -> Quantity:
+    """A share, rounded up to the thousandth of a core that Kubernetes allows."""
+    exact = amount * Fraction(percent, _WHOLE_PERCENT)
+    return exact if exact * 1000 == Quantity(exact.to_milli()) else Quantity(f"{exact.to_milli()}m")
 
 
-def _share_bytes(amount: Quantity, percent: int) -> Quantity:
-    exact = _share(amount, percent)
+def _share_of_bytes(amount: Quantity, percent: int) -> Quantity:
+    """A share, rounded up to a whole byte."""
+    exact = amount * Fraction(percent, _WHOLE_PERCENT)
     return exact if exact.is_whole else Quantity(exact.ceil())
 
 
@@ -125,7 +132,7 @@ def size_pod(role: "Role", instance_type: "InstanceType", maker: Manufacturer | 
         )
         credits = CREDITS_PER_CARD * memory_share // 100
         units = ((f"{maker.resource}.sliced.units", str(credits)),)
-        cpu, memory = _share(unit_cpu, memory_share), _share_bytes(unit_memory, memory_share)
+        cpu, memory = _share_of_cores(unit_cpu, memory_share), _share_of_bytes(unit_memory, memory_share)
         return PodResources(mode, accelerators, cpu, memory, ephemeral, units)
     return _partition(role, instance_type, maker, unit_cpu, unit_memory, ephemeral)
 
@@ -170,8 +177,8 @@ def _partition(
             (f"{maker.resource}.partitioned", "1"),
             (f"{maker.resource}.partitioned.{maker.partition_kind}-{profile}", "1"),
         ),
-        _share(unit_cpu, percent),
-        _share_bytes(unit_memory, percent),
+        _share_of_cores(unit_cpu, percent),
+        _share_of_bytes(unit_memory, percent),
         ephemeral,
         ((f"{maker.resource}.partitioned.units", str(credits)),),
     )

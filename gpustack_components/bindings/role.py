@@ -39,11 +39,17 @@ class Surroundings:
     """What every role of one resolve shares."""
 
     deployment: "ModelDeployment"
+    """The deployment the role belongs to."""
     bindings: Bindings
+    """The objects it may depend on."""
     settings: Settings
+    """Settings of this resolve."""
     runtime_classes: frozenset[str]
+    """RuntimeClasses the cluster has."""
     store: Store | None
+    """The store to render; None for none."""
     artifact: Artifact | None
+    """The weights; None when none are named or they are held."""
 
     def resolve_role(self, index: int, role: "Role") -> "ResolvedRole | tuple[RenderFailure, ...]":
         """The role resolved, or everything that keeps it from being rendered."""

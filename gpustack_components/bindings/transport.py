@@ -28,8 +28,11 @@ REQUIRED = {"vllm-ascend": "ascend"}
 """The one transport a family's store client accepts; a family not named here takes the first offer."""
 
 RDMA_SHARED_KEY = "device.gpustack.ai/rdma.shared"
+"""One concurrent use of an RDMA interface."""
 RDMA_KEY = "device.gpustack.ai/rdma"
+"""Whole RDMA interfaces."""
 EFA_KEY = "vpc.amazonaws.com/efa"
+"""EFA devices."""
 
 
 def spelling(protocol: str | None) -> str:

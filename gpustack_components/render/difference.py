@@ -15,6 +15,7 @@ class Change:
     """One thing in a Pod that differs."""
 
     part: Part
+    """What kind of thing differs."""
     name: str
     """Flag, variable, key or field."""
     before: str | None
@@ -32,6 +33,7 @@ class RoleDifference:
     """How one role differs."""
 
     role: str
+    """Name of the role."""
     rolls: bool
     """Whether running replicas are turned over: their fingerprint moved."""
     replicas: tuple[int, int]

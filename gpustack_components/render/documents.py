@@ -7,6 +7,7 @@ from gpustack_components.bindings.listen import BOOTSTRAP_PORT, EVENTS_PORT, REP
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 
 EVENTS_TOPIC = "kv@"
+"""Topic of KV events."""
 _STORE_CONNECTORS = {"vllm": "MooncakeStoreConnector", "vllm-ascend": "AscendStoreConnector"}
 _LEG_CONNECTORS = {"vllm": "MooncakeConnector", "vllm-ascend": "MooncakeConnectorV1"}
 _ROLES = {"Server": "kv_both", "Prefill": "kv_producer", "Decode": "kv_consumer"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Cost = Literal["nothing", "count", "role", "every role", "router", "refused", "floor"]
+"""Which replicas an edit turns over, in one word; `COSTS` says it in a sentence."""
 
 COSTS: dict[Cost, str] = {
     "nothing": "No replica is touched.",
@@ -27,6 +28,7 @@ class EditCost:
     field: str
     """Path in the ModelDeployment, or `<Kind>.<path>` of a binding, or `setting <name>`."""
     cost: Cost
+    """What the edit turns over."""
     note: str = ""
     """What the cost alone does not say; empty for nothing."""
 

@@ -14,8 +14,11 @@ from gpustack_components.render.origin import Entry, Origin
 from gpustack_components.render.volumes import CLIENT_CONFIG_FILE, CLIENT_CONFIG_PATH, COMPILE_CACHE_PATH
 
 LEADER_ADDRESS = "GPUSTACK_REPLICA_LEADER_ADDRESS"
+"""Variable that tells a member where its leader is."""
 REPLICA_SIZE = "GPUSTACK_REPLICA_SIZE"
+"""Variable that tells a member how many there are."""
 MEMBER_INDEX_VARIABLE = "GPUSTACK_MEMBER_INDEX"
+"""Variable that tells a member which one it is."""
 _TOKEN_KEY = "token"  # noqa: S105
 
 

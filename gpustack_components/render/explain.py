@@ -39,6 +39,7 @@ class Explained:
     """One thing in a Pod and why it is there."""
 
     part: Part
+    """What kind of thing it is."""
     name: str
     """Flag, variable, key or field; for arguments without a flag, the first token."""
     value: str

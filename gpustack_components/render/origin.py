@@ -21,7 +21,9 @@ class Segment:
     """Neighbouring arguments that one rule put on the command line."""
 
     tokens: tuple[str, ...]
+    """The arguments, in order."""
     origin: Origin
+    """Why they are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,9 @@ class Entry:
     """One environment variable, port, volume or mount: the dict that is rendered and why."""
 
     value: dict[str, Any]
+    """The dict as rendered."""
     origin: Origin
+    """Why it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,5 +41,8 @@ class Pair:
     """One key with its value: a label, an annotation or a resource."""
 
     key: str
+    """Key of the label, annotation or resource."""
     value: str
+    """Its value."""
     origin: Origin
+    """Why it is there."""

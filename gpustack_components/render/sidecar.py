@@ -7,6 +7,7 @@ from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRol
 from gpustack_components.render.environment import from_field, literal
 
 ROUTING_PROXY = "routing-proxy"
+"""Name of the proxy's container."""
 WAIT_FOR_WORKER = "wait-for-worker"
 """Reserved container name: never rendered here, and never part of a fingerprint (9.2)."""
 

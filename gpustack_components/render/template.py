@@ -22,6 +22,7 @@ from gpustack_components.render.version import CURRENT
 from gpustack_components.render.volumes import Mounted, volumes
 
 SGLANG_BOOTSTRAP_ANNOTATION = "sglang.ai/bootstrap-port"
+"""Tells the picker where an SGLang prefiller's bootstrap server listens."""
 _KIB = Quantity("1Ki")
 
 
@@ -42,11 +43,17 @@ class Template:
     annotation_values: dict[str, str]
     """`annotations` as Pods carry them."""
     argv: tuple[Segment, ...]
+    """The command of `main`."""
     env: tuple[Entry, ...]
+    """Variables of `main` but the rank variables."""
     ports: tuple[Entry, ...]
+    """Ports of `main`."""
     mounted: tuple[Mounted, ...]
+    """Volumes and where `main` mounts them."""
     limits: tuple[Pair, ...]
+    """Limits of `main`."""
     requests: tuple[Pair, ...]
+    """Requests of `main`."""
 
 
 _templates: "WeakKeyDictionary[ResolvedDeployment, dict[str, Template]]" = WeakKeyDictionary()

@@ -14,16 +14,24 @@ from gpustack_components.render.argv import path
 from gpustack_components.render.origin import Origin
 
 CLIENT_CONFIG_PATH = "/etc/gpustack/kvcache"
+"""Where the store client's configuration is mounted."""
 CLIENT_CONFIG_FILE = "mooncake.json"
+"""Name of the configuration file."""
 COMPILE_CACHE_PATH = "/var/lib/gpustack/cache"
+"""Where compiled kernels are kept, on the node and in the container."""
 ASCEND_DRIVER_PATH = "/usr/local/Ascend/driver"
+"""Driver tree an Ascend leg needs."""
 SHM_PATH = "/dev/shm"  # noqa: S108
+"""Where shared memory is mounted."""
 SHM_DEFAULT = Quantity("16Gi")
+"""Capacity of shared memory unless the role states one."""
 MODEL_CSI_DRIVER = "model.csi.gpustack.ai"
+"""CSI driver of the node plugin."""
 
 _KIB = Quantity("1Ki")
 _OUTSIDE_DIRECTORY_NAME = re.compile(r"[^A-Za-z0-9._-]")
 _HASH_DIGITS = 8
+_LONGEST_DIRECTORY_NAME = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +39,11 @@ class Mounted:
     """A volume, where it is mounted, and why."""
 
     volume: dict[str, Any]
+    """The volume as the Pod declares it."""
     mount: dict[str, Any] | None
     """None when the role mounts something of its own at that path."""
     origin: Origin
+    """Why it is there."""
 
 
 def volumes(resolved: ResolvedDeployment, role: ResolvedRole) -> tuple[Mounted, ...]:
@@ -156,13 +166,23 @@ def compile_cache_path(resolved: ResolvedDeployment, role: ResolvedRole) -> str:
     if resolved.artifact is not None:
         model = resolved.artifact.prefix or resolved.artifact.name
     else:
-        model = _OUTSIDE_DIRECTORY_NAME.sub("-", resolved.declared.spec.model.name.replace("/", "--"))
+        model = _directory_name(resolved.declared.spec.model.name)
     engine = resolved.engine.lower()
     p = role.parallelism
     degrees = f"tp{p.tensor}-pp{p.pipeline}-dp{p.data}-ep{p.expert}-cp{p.prefill_context}_{p.decode_context}"
     identity = "\n".join((role.image, *role.declared.extra_args))
     digest = hashlib.sha256(identity.encode()).hexdigest()[:_HASH_DIGITS]
     return f"{COMPILE_CACHE_PATH}/{role.manufacturer or 'generic'}-{engine}/{model}/{degrees}-{digest}"
+
+
+def _directory_name(model: str) -> str:
+    """The model's name as one directory that every file system and the API server take."""
+    name = _OUTSIDE_DIRECTORY_NAME.sub("-", model.replace("/", "--"))
+    if not name.strip("."):
+        return name.replace(".", "-")
+    if len(name) <= _LONGEST_DIRECTORY_NAME:
+        return name
+    return f"{name[: _LONGEST_DIRECTORY_NAME - 65]}-{hashlib.sha256(model.encode()).hexdigest()}"
 
 
 def shm_size(role: ResolvedRole) -> Quantity:

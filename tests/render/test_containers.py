@@ -157,6 +157,15 @@ class TestVolumes:
             "hostPath": {"path": f"/var/lib/gpustack/cache/{path}", "type": "DirectoryOrCreate"},
         }
 
+    @pytest.mark.parametrize("model", ["..", ".", "/models", "a/../b", "x" * 250 + "/y/", "ä b"])
+    def test_the_compile_cache_is_one_directory_for_any_model_name(self, model: str) -> None:
+        found = volume(build.pod(build.deployment(model={"name": model})), "gpustack-compile-cache")
+        assert found is not None
+        parts = found["hostPath"]["path"].split("/")
+        assert len(parts) == 8
+        assert not {".", "..", ""} & set(parts[1:])
+        assert all(len(part) <= 255 and part.isascii() for part in parts)
+
     def test_the_compile_cache_of_an_artifact_is_named_by_its_identity(self) -> None:
         document = build.deployment(model={"artifactRef": {"name": "weights"}})
         found = volume(build.pod(document, [build.artifact()]), "gpustack-compile-cache")
