@@ -21,7 +21,9 @@ def main() -> int:
     parser.add_argument("rows", nargs="*", help=f"rows to measure, all by default: {', '.join(ROWS)}")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side is measured (default 3)")
     parser.add_argument("--sandbox", type=Path, help="directory of a running sandbox; one is started without it")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.relative_to(Path.cwd())}")
+    parser.add_argument(
+        "--write", action="store_true", help="write the table, machine and versions to benchmarks/results.md"
+    )
     options = parser.parse_args()
     unknown = [row for row in options.rows if row not in ROWS]
     if unknown:

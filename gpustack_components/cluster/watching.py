@@ -118,6 +118,8 @@ class Watch:
         response = self.transport.open_stream(request, session, seconds + READ_SECONDS)
         self._response = response
         try:
+            if self._ended():
+                return 200, response.headers, b""
             if response.status != 200:
                 return response.status, response.headers, response.read(decode_content=True)
             rest = b""
