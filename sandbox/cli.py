@@ -17,6 +17,8 @@ CHECKOUT = Path(__file__).parent.parent
 """Root of the checkout."""
 INSTANCES = CHECKOUT / ".sandbox"
 """Where instances without `--dir` live."""
+CURRENT = INSTANCES / "current"
+"""Tools and Pulumi state of a demo in the cluster of KUBECONFIG; no instance."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -132,20 +134,39 @@ def _clean(options: argparse.Namespace, progress: Progress) -> int:
             shutil.rmtree(directory)
             progress.say(f"removed {directory}")
     if not (options.dir or options.name):
-        shutil.rmtree(INSTANCES, ignore_errors=True)
+        _remove_leftovers(progress)
     if options.cache:
         shutil.rmtree(parts.cache_directory(), ignore_errors=True)
         progress.say(f"removed {parts.cache_directory()}")
     return 0
 
 
+def _remove_leftovers(progress: Progress) -> None:
+    """Empty the folder of instances, but keep the state of a demo in the user's own cluster, to remove that by."""
+    for path in sorted(INSTANCES.iterdir()) if INSTANCES.is_dir() else ():
+        if path == CURRENT:
+            progress.say(
+                f"kept {CURRENT}, the state of the demo in your own cluster; {demo.DESTROY_CURRENT} removes both"
+            )
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    if not CURRENT.exists():
+        shutil.rmtree(INSTANCES, ignore_errors=True)
+
+
 def _demo(options: argparse.Namespace, progress: Progress) -> int:
     if options.cluster == "current":
-        environment = demo.current_cluster(INSTANCES / "current", progress)
+        environment = demo.current_cluster(CURRENT, progress)
     else:
-        sandbox = Sandbox.start(_directory(options), progress=progress)
-        environment = demo.in_sandbox(sandbox)
-    return demo.destroy(environment) if options.destroy else demo.deploy(environment, options.cluster)
+        environment = demo.in_sandbox(Sandbox.start(_directory(options), progress=progress))
+    if not options.destroy:
+        return demo.deploy(environment, options.cluster)
+    code = demo.destroy(environment)
+    if not code and options.cluster == "current":
+        shutil.rmtree(CURRENT)
+    return code
 
 
 def _instances() -> list[Path]:

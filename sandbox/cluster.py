@@ -26,6 +26,8 @@ from sandbox.progress import Progress, Silent
 
 _PATIENCE = 120.0
 """Seconds that one part gets to become ready; a busy machine needs a few, an idle one under ten for the slowest."""
+_BUSY = 20.0
+"""Seconds that a running part may take to answer before it counts as broken: the machine may be doing something else."""
 _ATTEMPTS = 4
 """Starts of one part when another process took its port in between."""
 
@@ -52,7 +54,7 @@ class Sandbox:
             record = instance.read()
             if record and record.complete:
                 found = cls(instance, record)
-                if not found.ailing():
+                if not found.ailing(patience=_BUSY):
                     return found
             if record:
                 stop([part.process for part in record.parts], grace=5)
@@ -77,7 +79,7 @@ class Sandbox:
                 f"no sandbox runs in {instance.directory}: start one with `python -m sandbox up --dir {directory}`"
             )
         found = cls(instance, record)
-        ailing = found.ailing()
+        ailing = found.ailing(patience=_BUSY)
         if ailing:
             raise SandboxError(
                 f"the sandbox in {instance.directory} is not well: no answer from {', '.join(ailing)}; "
@@ -119,9 +121,18 @@ class Sandbox:
         """Log of one part."""
         return self._instance.log(part)
 
-    def ailing(self) -> list[str]:
-        """Parts that do not run or do not answer, in the order of the start."""
-        return [part.name for part in self._record.parts if not alive(part.process) or not _healthy(part.health)]
+    def ailing(self, *, patience: float = 0) -> list[str]:
+        """Parts that do not run, or run and do not answer within `patience` seconds, in the order of the start."""
+        parts = self._record.parts
+
+        def dead() -> list[str]:
+            return [part.name for part in parts if not alive(part.process)]
+
+        def silent() -> list[str]:
+            return [part.name for part in parts if not _healthy(part.health)]
+
+        wait_until(lambda: bool(dead()) or not silent(), seconds=patience, every=0.5)
+        return dead() or silent()
 
     @property
     def search_path(self) -> tuple[str, ...]:

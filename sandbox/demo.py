@@ -16,6 +16,8 @@ EXAMPLE = Path(__file__).parent.parent / "examples" / "quickstart"
 """The program that is deployed."""
 STACK = "demo"
 """Its stack; the state is kept in the sandbox's folder, not in the example."""
+DESTROY_CURRENT = f"{os.path.relpath(sys.executable)} -m sandbox demo --cluster current --destroy"
+"""The command that removes what a demo put into the cluster of KUBECONFIG."""
 _SHOWN = "pods,workloads.kueue.x-k8s.io,services"
 
 
@@ -37,8 +39,9 @@ def current_cluster(directory: Path, progress: Progress) -> dict[str, str]:
     probe = ["kubectl", "get", "crd", "workloads.kueue.x-k8s.io", "--request-timeout=15s", "--output=name"]
     shown = subprocess.run(probe, capture_output=True, text=True, check=False)
     if shown.returncode:
+        reason = shown.stderr.strip().splitlines()[-1]
         raise SandboxError(
-            f"the cluster of KUBECONFIG={os.environ['KUBECONFIG']} cannot be used: {shown.stderr.strip()}\n"
+            f"the cluster of KUBECONFIG={os.environ['KUBECONFIG']} cannot be used: {reason}\n"
             "It has to answer, and to run Kueue: https://kueue.sigs.k8s.io/docs/installation/"
         )
     tools, home = directory / "bin", directory / "pulumi"
@@ -64,7 +67,7 @@ def deploy(environment: Mapping[str, str], cluster: str) -> int:
     look = "kubectl get pods --all-namespaces --watch"
     if cluster == "sandbox":
         look = f'eval "$({python} -m sandbox env)"; {look}'
-    stop = "make clean" if cluster == "sandbox" else f"{python} -m sandbox demo --cluster current --destroy"
+    stop = "make clean" if cluster == "sandbox" else DESTROY_CURRENT
     print(f"\nLook:    {look}\nChange:  edit {os.path.relpath(EXAMPLE)}/__main__.py, then: {again}\nStop:    {stop}")
     return 0
 

@@ -154,7 +154,9 @@ def test_a_port_taken_in_between_is_given_up_for_another(tmp_path: Path, monkeyp
         rival.listen()
         taken = rival.getsockname()[1]
         first_answers = {count: [taken, *ports.free_ports(count - 1)] for count in (1, 2, 3)}
-        monkeypatch.setattr(cluster, "free_ports", lambda count: first_answers.pop(count, None) or ports.free_ports(count))
+        monkeypatch.setattr(
+            cluster, "free_ports", lambda count: first_answers.pop(count, None) or ports.free_ports(count)
+        )
         started = Sandbox.start(tmp_path / "instance")
         assert started.ailing() == []
         assert "address already in use" in started.log("etcd").read_text()

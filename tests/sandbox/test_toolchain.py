@@ -23,7 +23,9 @@ def test_a_complete_official_installation_is_used(tmp_path: Path) -> None:
     assert [file.name for file in toolchain.official_pulumi(path)] == ["pulumi", *HELPERS]
 
 
-@pytest.mark.parametrize(("version", "used"), [("v3.199.9", False), ("v3.200.0", True), ("v4.0.0", True), ("dev", False)])
+@pytest.mark.parametrize(
+    ("version", "used"), [("v3.199.9", False), ("v3.200.0", True), ("v4.0.0", True), ("dev", False)]
+)
 def test_an_old_or_unversioned_engine_is_not_used(tmp_path: Path, version: str, used: bool) -> None:
     path = install(tmp_path / "bin", "pulumi", *HELPERS, version=version)
     assert bool(toolchain.official_pulumi(path)) is used
