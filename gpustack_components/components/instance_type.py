@@ -8,10 +8,10 @@ import pulumi
 
 from gpustack_components.api.quantity import Quantity
 from gpustack_components.cluster import keys, readings
-from gpustack_components.cluster.port import CLUSTER_QUEUE, CUSTOM_RESOURCE_DEFINITION, ClusterError
+from gpustack_components.cluster.port import CLUSTER_QUEUE, ClusterError
 from gpustack_components.components import program
 from gpustack_components.components.arguments import API_VERSION
-from gpustack_components.components.kubernetes import declare, marked
+from gpustack_components.components.kubernetes import KubernetesObject, marked
 from gpustack_components.components.plain import Json, plain
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class InstanceType(pulumi.ComponentResource):
         before: list[pulumi.Resource] = []
         for manifest in manifests:
             options = pulumi.ResourceOptions(parent=self, provider=provider, depends_on=list(before))
-            before.append(declare(marked(manifest, {keys.OWNER: shared.owner}), resource_name, options))
+            before.append(KubernetesObject(resource_name, marked(manifest, {keys.OWNER: shared.owner}), options))
         self.register_outputs({"document": document})
 
 
@@ -268,15 +268,14 @@ def _refuse_foreign(target: "Target", name: str, owner: str) -> None:
     the resources.
     """
     try:
-        cluster = target.connect()
-        if cluster is None:
+        if target.cluster is None:
             return
-        if cluster.get(CUSTOM_RESOURCE_DEFINITION, None, program.OPERATOR_CRD) is not None:
+        if target.operator:
             raise pulumi.RunError(
                 f"InstanceType {name}: the GPUStack operator runs in this cluster and makes its queues itself; "
                 "declare the InstanceType there, and pass its document in bindings"
             )
-        queue = cluster.get(CLUSTER_QUEUE, None, name)
+        queue = target.cluster.get(CLUSTER_QUEUE, None, name)
     except ClusterError:
         return
     if queue is None:

@@ -2,7 +2,10 @@
 which belong to it.
 """
 
+import re
 from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -21,18 +24,27 @@ SKIP_AWAIT = "pulumi.com/skipAwait"
 """Tells pulumi-kubernetes not to wait for endpoints, which a later step of the same run provides."""
 
 
-def declare(kind: Json, name: str, opts: pulumi.ResourceOptions) -> pulumi.Resource:
-    """One manifest as a pulumi-kubernetes resource: a Service as such, anything else as a CustomResource."""
-    from pulumi_kubernetes.apiextensions import CustomResource
-    from pulumi_kubernetes.core.v1 import Service
+class KubernetesObject(pulumi.CustomResource):
+    """One manifest as a resource of the pulumi-kubernetes provider, under the type token of that package's own classes.
 
-    metadata: Any = kind["metadata"]
-    spec: Any = kind["spec"]
-    if kind["kind"] == "Service":
-        return Service(name, metadata=metadata, spec=spec, opts=opts)
-    return CustomResource(
-        name, api_version=kind["apiVersion"], kind=kind["kind"], metadata=metadata, spec=spec, opts=opts
-    )
+    Those take half a second to import, for typed properties that nothing here uses.
+    """
+
+    def __init__(self, name: str, manifest: Json, opts: pulumi.ResourceOptions) -> None:
+        """Register the manifest as it stands."""
+        group_version = manifest["apiVersion"] if "/" in manifest["apiVersion"] else f"core/{manifest['apiVersion']}"
+        token = f"kubernetes:{group_version}:{manifest['kind']}"
+        plugin = pulumi.ResourceOptions(version=provider_version())
+        super().__init__(token, name, dict(manifest), pulumi.ResourceOptions.merge(plugin, opts))
+
+
+@cache
+def provider_version() -> str | None:
+    """The provider version that belongs to the installed pulumi-kubernetes; None, which is any, for a pre-release of
+    it.
+    """
+    installed = version("pulumi-kubernetes")
+    return installed if re.fullmatch(r"\d+\.\d+\.\d+", installed) else None
 
 
 def marked(manifest: Json, annotations: dict[str, str]) -> Json:
@@ -66,7 +78,7 @@ class LocalQueues:
         key = (self._target, namespace, entrance)
         if key not in self._shared.queues:
             survey = self._shared.survey(self._target, namespace)
-            mark = survey.queues.get((namespace, entrance), self._shared.owner)
+            mark = survey.queues.get(entrance, self._shared.owner)
             used_as_it_is = survey.operator or mark != self._shared.owner
             self._shared.queues[key] = None if used_as_it_is else self._make(namespace, instance_type, entrance)
         return self._shared.queues[key]
@@ -76,7 +88,7 @@ class LocalQueues:
 
         manifest = marked(local_queue(instance_type, namespace), {keys.OWNER: self._shared.owner})
         opts = pulumi.ResourceOptions(provider=self._provider, depends_on=self._depends_on)
-        return declare(manifest, f"{namespace}/{instance_type.metadata.name}", opts)
+        return KubernetesObject(f"{namespace}/{instance_type.metadata.name}", manifest, opts)
 
 
 class Services:
@@ -97,7 +109,7 @@ class Services:
             if asked.unknown:
                 manifest = {**manifest, "spec": _resolved_spec(composed, asked, index)}
             opts = pulumi.ResourceOptions(parent=self._parent, provider=self._provider)
-            yield declare(manifest, name, opts)
+            yield KubernetesObject(name, manifest, opts)
 
 
 def _resolved_spec(composed: Json, asked: Request, index: int) -> "pulumi.Output[Json]":

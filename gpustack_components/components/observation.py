@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import (
@@ -58,8 +59,17 @@ class Standing:
         return self.record is None and not self.pods
 
 
+_offered: WeakKeyDictionary[Cluster, Surroundings] = WeakKeyDictionary()
+
+
 def surroundings(cluster: Cluster) -> Surroundings:
-    """Read what the cluster offers. Raises `ClusterError`."""
+    """What the cluster offers, read once per connection. Raises `ClusterError`."""
+    if cluster not in _offered:
+        _offered[cluster] = _read_surroundings(cluster)
+    return _offered[cluster]
+
+
+def _read_surroundings(cluster: Cluster) -> Surroundings:
     classes = cluster.list(RUNTIME_CLASS, None).items
     try:
         operator = cluster.get(CUSTOM_RESOURCE_DEFINITION, None, OPERATOR_CRD) is not None

@@ -4,8 +4,9 @@ A LocalQueue serves every deployment of its namespace and entrance, so there is 
 entrance, made by whoever asks first and child of none. One that exists without this stack's mark is used as it is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -13,7 +14,7 @@ import pulumi
 from pulumi.runtime.settings import get_root_resource
 
 from gpustack_components.cluster import keys, readings
-from gpustack_components.cluster.port import CUSTOM_RESOURCE_DEFINITION, LOCAL_QUEUE, Cluster, ClusterError, NotServed
+from gpustack_components.cluster.port import CUSTOM_RESOURCE_DEFINITION, LOCAL_QUEUE, Cluster, ClusterError, Forbidden
 from gpustack_components.components.config import configured_cluster
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def stack_owner() -> str:
     return f"pulumi stack {pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Target:
     """The cluster of a deployment, as the program names it. One object per distinct cluster and run."""
 
@@ -42,7 +43,8 @@ class Target:
         """Whether an argument named the cluster."""
         return self.kubeconfig is not None or self.context is not None
 
-    def connect(self) -> Cluster | None:
+    @cached_property
+    def cluster(self) -> Cluster | None:
         """A connection, contacting nobody yet; None while the kubeconfig is an Output. Raises `ClusterError`."""
         from gpustack_components.cluster.client import connect
         from gpustack_components.components.observation import HASTE
@@ -52,40 +54,41 @@ class Target:
         kubeconfig, context = (self.kubeconfig, self.context) if self.given else configured_cluster()
         return connect(kubeconfig, context, patience=HASTE)
 
+    @cached_property
+    def operator(self) -> bool:
+        """Whether the operator's CRDs are served; False where this may not be read. Raises `ClusterError`."""
+        if self.cluster is None:
+            return False
+        try:
+            return self.cluster.get(CUSTOM_RESOURCE_DEFINITION, None, OPERATOR_CRD) is not None
+        except Forbidden:
+            return False
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What stands in one cluster before the program declares anything."""
+    """What stands in a namespace before the program declares anything.
 
-    reached: bool
-    """False: nobody answered, or who answers is not known before the update; then everything counts as ours to make."""
+    Empty when nobody answered, or when who answers is not known before the update: then every queue is ours to make.
+    """
+
     operator: bool = False
-    """Whether the operator's CRDs are served."""
-    queues: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    """Owner mark of every LocalQueue by namespace and name; empty text: no mark."""
+    """Whether the operator runs, which makes every queue itself."""
+    queues: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Owner mark of every LocalQueue by name; empty text: no mark."""
 
 
-def survey(cluster: Cluster | None, namespaces: Sequence[str] = ()) -> Survey:
-    """Look at a cluster once. Never raises: what cannot be read is left to the rollout, which says so."""
-    if cluster is None:
-        return Survey(False)
+def survey(target: Target, namespace: str) -> Survey:
+    """Look at a namespace once. Never raises: what cannot be read is left to the rollout, which says so."""
     try:
-        operator = cluster.get(CUSTOM_RESOURCE_DEFINITION, None, OPERATOR_CRD) is not None
-    except ClusterError as failure:
-        if failure.retryable:
-            return Survey(False)
-        operator = False
-    queues: dict[tuple[str, str], str] = {}
-    for namespace in namespaces:
-        try:
-            found = cluster.list(LOCAL_QUEUE, namespace).items
-        except NotServed:
-            break
-        except ClusterError:
-            return Survey(False, operator)
-        for queue in found:
-            queues[namespace, readings.name(queue)] = readings.annotation(queue, keys.OWNER) or ""
-    return Survey(True, operator, queues)
+        if target.cluster is None:
+            return Survey()
+        if target.operator:
+            return Survey(operator=True)
+        queues = target.cluster.list(LOCAL_QUEUE, namespace).items
+    except ClusterError:
+        return Survey()
+    return Survey(queues={readings.name(one): readings.annotation(one, keys.OWNER) or "" for one in queues})
 
 
 @dataclass(eq=False)
@@ -121,11 +124,7 @@ class Program:
     def survey(self, target: Target, namespace: str) -> Survey:
         """What stands in the namespace; read once per run."""
         if (target, namespace) not in self._surveys:
-            try:
-                found = survey(target.connect(), [namespace])
-            except ClusterError:
-                found = Survey(False)
-            self._surveys[target, namespace] = found
+            self._surveys[target, namespace] = survey(target, namespace)
         return self._surveys[target, namespace]
 
     def hook(self, check: Callable[[pulumi.ResourceHookArgs], None]) -> pulumi.ResourceHook:

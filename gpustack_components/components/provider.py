@@ -8,7 +8,7 @@ the cluster.
 
 import getpass
 import sys
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pulumi.dynamic import (
@@ -144,12 +144,9 @@ class RolloutProvider(ResourceProvider):
 
     def _connect(self, asked: Request, *, hasty: bool = False) -> "Cluster":
         """The cluster of the request: its own arguments, else the stack's configuration, else the ambient one."""
-        from gpustack_components.cluster.client import connect
-        from gpustack_components.components.observation import HASTE
-
         given = asked.kubeconfig is not None or asked.context is not None
         kubeconfig, context = (asked.kubeconfig, asked.context) if given else self._configured
-        return connect(kubeconfig, context, patience=HASTE if hasty else None)
+        return _connection(kubeconfig, context, hasty)
 
     def _converge(self, asked: Request, props: Json) -> Json:
         from gpustack_components.components.judgement import encode, read_timeouts
@@ -195,6 +192,15 @@ class RolloutProvider(ResourceProvider):
             keys.READY: outcome.phase == CONVERGED,
             keys.ENDPOINT: endpoint_of(judgement.resolved),
         }
+
+
+@cache
+def _connection(kubeconfig: str | None, context: str | None, hasty: bool) -> "Cluster":
+    """One connection for all deployments of a phase; the engine starts a new process for the next phase."""
+    from gpustack_components.cluster.client import connect
+    from gpustack_components.components.observation import HASTE
+
+    return connect(kubeconfig, context, patience=HASTE if hasty else None)
 
 
 def _reasons(outcome: "Outcome") -> tuple[str, ...]:
