@@ -81,7 +81,7 @@ class Driver:
     """The record as it stands in the cluster."""
     record: Record = field(init=False)
     """What is to be remembered; written when it differs from `stored`."""
-    observed: Observed = field(init=False)
+    observed: Observed = field(default_factory=lambda: observe((), (), ""))
     """What the latest pass saw."""
     services: list[Json] = field(default_factory=list[Json])
     """Headless Services of the deployment."""
@@ -238,6 +238,7 @@ class Driver:
             record_name=records.record_name(self.desired.name),
             services=self.services,
             leaving=frozenset(self._leaving),
+            before=self.observed,
         )
         self.groups.update(one.uid for member in self.observed.members for one in self.observed.owning(member.uid))
         waiting = awaiting_release(self.observed)

@@ -7,7 +7,7 @@ A Workload belongs to a replica only by an owner reference to one of its Pods; i
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from gpustack_components.api.quantity import Quantity
@@ -101,6 +101,8 @@ class Workload:
     """Its status shows that it was never admitted, evicted, requeued or run (sheet 4.6)."""
     message: str
     """Why it is not admitted, in Kueue's own words; empty when it has said nothing."""
+    workload: Json = field(repr=False, compare=False)
+    """The object it was read from."""
 
 
 @dataclass(frozen=True)
@@ -154,16 +156,37 @@ def observe(
     record_name: str = "",
     services: Iterable[Json] = (),
     leaving: frozenset[str] = frozenset(),
+    before: Observed | None = None,
 ) -> Observed:
     """Read raw objects.
 
     `pods` carry the deployment's labels, `workloads` are the namespace's. `owner_uid` is the record's uid, empty when there is
     no record. `record_name` tells Pods of a former record from foreign ones. `leaving` are uids whose deletion the server has
-    accepted but a watch has not yet shown.
+    accepted but a watch has not yet shown. `before` is an earlier answer: what is still the same object is not read again.
     """
-    read = sorted((_member(pod, owner_uid, record_name, leaving) for pod in pods), key=lambda member: member.name)
+    known: dict[int, Member] = {}
+    known_workloads: dict[int, Workload] = {}
+    if before is not None:
+        known = {id(member.pod): member for member in (*before.members, *before.foreign)}
+        known_workloads = {id(workload.workload): workload for workload in before.workloads}
+
+    def member_of(pod: Json) -> Member:
+        member = known.get(id(pod)) or _member(pod)
+        belonging = _belonging(pod, owner_uid, record_name)
+        terminating = member.terminating or member.uid in leaving
+        if (belonging, terminating) == (member.belonging, member.terminating):
+            return member
+        return replace(member, belonging=belonging, terminating=terminating)
+
+    def workload_of(item: Json) -> Workload:
+        workload = known_workloads.get(id(item)) or _workload(item)
+        if workload.uid in leaving and not workload.terminating:
+            return replace(workload, terminating=True, admitted=False)
+        return workload
+
+    read = sorted(map(member_of, pods), key=lambda member: member.name)
     members = tuple(member for member in read if member.belonging != "foreign")
-    groups = tuple(sorted((_workload(item, leaving) for item in workloads), key=lambda workload: workload.name))
+    groups = tuple(sorted(map(workload_of, workloads), key=lambda workload: workload.name))
     seats: dict[tuple[str, int | None], tuple[Member, ...]] = {}
     for member in members:
         place = (member.role, member.ordinal)
@@ -198,7 +221,7 @@ def _belonging(obj: Json, owner_uid: str, record_name: str) -> Belonging:
     return "foreign"
 
 
-def _member(pod: Json, owner_uid: str, record_name: str, leaving: frozenset[str]) -> Member:
+def _member(pod: Json) -> Member:
     statuses = [
         entry
         for name in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
@@ -209,7 +232,7 @@ def _member(pod: Json, owner_uid: str, record_name: str, leaving: frozenset[str]
     return Member(
         name=readings.name(pod),
         uid=readings.uid(pod),
-        belonging=_belonging(pod, owner_uid, record_name),
+        belonging="foreign",
         role=readings.role(pod) or "",
         ordinal=readings.ordinal(pod),
         seat=-1 if seat is None else seat,
@@ -222,7 +245,7 @@ def _member(pod: Json, owner_uid: str, record_name: str, leaving: frozenset[str]
         node=at(pod, "spec", "nodeName") or "",
         gated=readings.gated(pod),
         started=bool(statuses),
-        terminating=readings.terminating(pod) or readings.uid(pod) in leaving,
+        terminating=readings.terminating(pod),
         finalizer=keys.MANAGED in (at(pod, "metadata", "finalizers") or ()),
         ready=None if ready is None else {"True": True, "False": False}.get(ready.status),
         describes=_describes(at(pod, "spec")),
@@ -245,8 +268,8 @@ def _trouble(pod: Json, statuses: list[Json]) -> str:
     return ""
 
 
-def _workload(item: Json, leaving: frozenset[str]) -> Workload:
-    terminating = readings.terminating(item) or readings.uid(item) in leaving
+def _workload(item: Json) -> Workload:
+    terminating = readings.terminating(item)
     owners = each(item, "metadata", "ownerReferences")
     active = readings.active(item)
     return Workload(
@@ -267,6 +290,7 @@ def _workload(item: Json, leaving: frozenset[str]) -> Workload:
         terminating=terminating,
         fresh=active and _fresh(item),
         message=_message(item),
+        workload=item,
     )
 
 

@@ -55,7 +55,7 @@ def wanted(namespace: str, roles: Mapping[str, Role], *, owner: str = OWNER) -> 
                 of.replicas,
                 of.size,
                 QUEUE,
-                tuple(tuple(f"{of.config}-{role}-{o}-{m}" for m in range(of.size)) for o in range(of.replicas)),
+                tuple(tuple(_hash(role, of, o, m) for m in range(of.size)) for o in range(of.replicas)),
                 grace=5.0,
             )
             for role, of in roles.items()
@@ -85,6 +85,10 @@ def wanted(namespace: str, roles: Mapping[str, Role], *, owner: str = OWNER) -> 
     return Wanted(desired, render, document, owner, "a test")
 
 
+def _hash(role: str, of: Role, replica: int, member: int) -> str:
+    return f"{of.config}-{of.size}-{role}-{replica}-{member}"
+
+
 def _pod(namespace: str, role: str, of: Role, replica: int, member: int) -> Json:
     fixed = (
         {"name": names.member_pod(NAME, role, replica, member)} if of.size > 1 else {"generateName": f"{NAME}-{role}-"}
@@ -108,7 +112,7 @@ def _pod(namespace: str, role: str, of: Role, replica: int, member: int) -> Json
                 keys.GROUP_TOTAL: str(of.size),
                 keys.GROUP_SERVING: "true",
                 keys.ROLE_HASH: role,
-                keys.POD_SPEC_HASH: f"{of.config}-{role}-{replica}-{member}",
+                keys.POD_SPEC_HASH: _hash(role, of, replica, member),
                 keys.RENDER_VERSION: "1",
                 **of.annotations,
             },
