@@ -94,8 +94,8 @@ def _doing(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines()
     compiled = sum(not line.startswith("go: ") for line in lines)
     if compiled:
-        return f"{compiled} packages compiled"
-    return "downloading modules" if lines else "starting"
+        return f"packages compiled: {compiled}"
+    return "downloading modules" if lines else "preparing"
 
 
 def _reason(log: Path) -> str:

@@ -27,7 +27,7 @@ from sandbox.progress import Progress, Silent
 _PATIENCE = 120.0
 """Seconds that one part gets to become ready; a busy machine needs a few, an idle one under ten for the slowest."""
 _BUSY = 20.0
-"""Seconds that a running part may take to answer before it counts as broken: the machine may be doing something else."""
+"""Seconds that a running part may take to answer before it counts as broken: the machine may be busy."""
 _ATTEMPTS = 4
 """Starts of one part when another process took its port in between."""
 
