@@ -13,7 +13,7 @@ from gpustack_components.api import command_line as cl
 
 DATA = Path(__file__).parents[1] / "data"
 TABLES = yaml.safe_load((DATA / "command_line.yaml").read_text())
-PARSERS = [yaml.safe_load(path.read_text()) for path in sorted((DATA / "engine_parsers").glob("*.yaml"))]
+PARSERS = [yaml.safe_load((DATA / "engine_parsers" / f"{name}.yaml").read_text()) for name in ("vllm", "sglang")]
 
 
 @dataclass(frozen=True)
