@@ -11,6 +11,7 @@ from gpustack_components.cluster import keys
 from gpustack_components.cluster.readings import at, each, label
 
 if TYPE_CHECKING:
+    from gpustack_components.bindings.kv_cache import Store
     from gpustack_components.bindings.resolve import ResolvedDeployment
     from gpustack_components.cluster.port import Cluster
     from gpustack_components.rollout.record import Record
@@ -62,6 +63,11 @@ class Snapshot:
 
         found = self.config_map(namespace, record_name(name))
         return Record.from_object(found) if found is not None and is_record(found) else None
+
+    def store(self, namespace: str, name: str) -> "Store | None":
+        """The KV cache store the deployment last rendered, as its record remembers it."""
+        record = self.record(namespace, name)
+        return record.store if record is not None else None
 
     def names_record(self, namespace: str, name: str) -> bool:
         """Whether a Pod of the deployment names its record as owner."""

@@ -82,6 +82,7 @@ def plan(
         runtime_classes=snapshot.runtime_classes,
         kubernetes=snapshot.kubernetes,
         operator_present=bindings is None or "InstanceType" in bindings.kinds,
+        remembered=snapshot.store,
     )
     planned = [plan_of(one, snapshot) for one in resolved]
     if form is TextOrJson.JSON:

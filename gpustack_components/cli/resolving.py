@@ -1,14 +1,17 @@
 """From reviewed documents to deployments that can be rendered: what `render` and `plan` share."""
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
 
 from gpustack_components.cli import output
 from gpustack_components.cli.guard import CommandError, ExitCode
+from gpustack_components.cli.live import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
+    from gpustack_components.bindings.kv_cache import Store
     from gpustack_components.bindings.resolve import ResolvedDeployment
     from gpustack_components.cli.judge import Judgement
 
@@ -42,9 +45,11 @@ def resolve_all(
     runtime_classes: frozenset[str] = frozenset(),
     kubernetes: tuple[int, int] | None = None,
     operator_present: bool = True,
+    remembered: "Callable[[str, str], Store | None] | None" = None,
 ) -> "list[ResolvedDeployment]":
     """Every accepted deployment with what its bindings decide.
 
+    `remembered` gives the KV cache store that a deployment, by namespace and name, last rendered.
     Raises `CommandError` with every render failure of every deployment, or when there is no deployment at all.
     """
     from gpustack_components.api.model_deployment import ModelDeployment
@@ -56,6 +61,9 @@ def resolve_all(
         document = one.review.document
         if not isinstance(document, ModelDeployment):
             continue
+        last = (
+            remembered(document.metadata.namespace or DEFAULT_NAMESPACE, document.metadata.name) if remembered else None
+        )
         answer = resolve(
             document,
             judgement.bindings,
@@ -63,6 +71,7 @@ def resolve_all(
             runtime_classes=runtime_classes,
             kubernetes=kubernetes or NEWEST_KUBERNETES,
             operator_present=operator_present,
+            remembered=last,
         )
         problems.extend(
             f"{one.place}: {one.kind} {one.label}: {failure} (not renderable)" for failure in answer.failures

@@ -14,6 +14,7 @@ from gpustack_components.cli.guard import CommandError, ExitCode
 if TYPE_CHECKING:
     from gpustack_components.api.model_deployment import ModelDeployment
     from gpustack_components.bindings.catalog import Bindings
+    from gpustack_components.bindings.kv_cache import Store
     from gpustack_components.bindings.settings import Settings
     from gpustack_components.cluster.port import Cluster
     from gpustack_components.rollout.record import Record
@@ -97,12 +98,15 @@ def find(
     standing = _workloads(cluster, namespace) if workloads is None else tuple(workloads)
     lease = cluster.get(LEASE, namespace, record_name(name))
     driver = str(at(lease, "spec", "holderIdentity") or "") if lease is not None else ""
-    expected = expected_of(decoded.document, known) if known is not None else None
+    expected = expected_of(decoded.document, known, record.store) if known is not None else None
     return Standing(record, decoded.document, Observation(own, standing), strangers, driver, expected)
 
 
-def expected_of(deployment: "ModelDeployment", known: Known) -> "Expected":
-    """What the document renders beside the objects it depends on; raises `CommandError` when it cannot be rendered."""
+def expected_of(deployment: "ModelDeployment", known: Known, remembered: "Store | None" = None) -> "Expected":
+    """What the document renders beside the objects it depends on; raises `CommandError` when it cannot be rendered.
+
+    `remembered` is the KV cache store of the last run, which is rendered on while its Binding is away.
+    """
     from gpustack_components.bindings.resolve import resolve
     from gpustack_components.render.version import CURRENT
     from gpustack_components.rollout.desired import Desired
@@ -115,6 +119,7 @@ def expected_of(deployment: "ModelDeployment", known: Known) -> "Expected":
         runtime_classes=known.runtime_classes,
         kubernetes=known.kubernetes,
         operator_present=known.operator_present,
+        remembered=remembered,
     )
     if answer.resolved is None:
         raise CommandError(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpustack_components.api.model_deployment import ModelDeployment
     from gpustack_components.bindings.catalog import Bindings
     from gpustack_components.bindings.failure import RenderFailure
+    from gpustack_components.bindings.kv_cache import Store
     from gpustack_components.bindings.resolve import ResolvedDeployment
     from gpustack_components.bindings.settings import Settings
     from gpustack_components.rollout.contract import Timeouts
@@ -130,8 +131,10 @@ def judge(
     runtime_classes: frozenset[str] = frozenset(),
     kubernetes: tuple[int, int] = KUBERNETES,
     operator: bool = False,
+    remembered: "Store | None" = None,
 ) -> Judgement:
-    """Review and resolve a request; the rest of the arguments is what was found in the cluster."""
+    """Review and resolve a request; the rest of the arguments is what was found in the cluster, `remembered` in the
+    record."""
     from gpustack_components.bindings.resolve import resolve
 
     judgement = review_only(request, old=old)
@@ -144,6 +147,7 @@ def judge(
         runtime_classes=runtime_classes,
         kubernetes=kubernetes,
         operator_present=operator,
+        remembered=remembered,
     )
     return replace(judgement, failures=resolution.failures, resolved=resolution.resolved)
 

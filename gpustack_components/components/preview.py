@@ -17,6 +17,7 @@ from gpustack_components.rollout.contract import RolloutRefused
 
 if TYPE_CHECKING:
     from gpustack_components.rollout.forecast import Forecast
+    from gpustack_components.rollout.record import Record
 
 CONVERGED = "Converged"
 
@@ -50,7 +51,7 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
     record = stands.record
     if record is not None and record.document:
         stored = record.document
-    judgement = _judge(asked, stored, around)
+    judgement = _judge(asked, stored, around, record)
     refused = (*asked.refused, *judgement.sentences, *_not_ours(asked, stands))
     if refused or judgement.resolved is None:
         return Shown(refused, observed=_observed("answers", stands, None), warnings=judgement.warnings)
@@ -74,7 +75,7 @@ def recheck(asked: Request, cluster: Cluster) -> tuple[str, ...] | None:
     around, stands = surroundings(cluster), standing(cluster, asked)
     if stands.empty:
         return None
-    judgement = _judge(asked, None, around)
+    judgement = _judge(asked, None, around, stands.record)
     if judgement.resolved is None:
         return judgement.sentences
     ahead = _forecast(judgement, asked, stands, cluster)
@@ -90,16 +91,19 @@ def prepare(asked: Request, cluster: Cluster) -> Judgement:
     """
     around, stands = surroundings(cluster), standing(cluster, asked)
     record = stands.record
-    return _judge(asked, record.document if record is not None and record.document else None, around)
+    return _judge(asked, record.document if record is not None and record.document else None, around, record)
 
 
-def _judge(asked: Request, stored: Mapping[str, Any] | None, around: Surroundings) -> Judgement:
+def _judge(
+    asked: Request, stored: Mapping[str, Any] | None, around: Surroundings, record: "Record | None"
+) -> Judgement:
     return judge(
         asked,
         old=stored,
         runtime_classes=around.runtime_classes,
         kubernetes=around.kubernetes,
         operator=around.operator,
+        remembered=record.store if record is not None else None,
     )
 
 

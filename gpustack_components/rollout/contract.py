@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 from gpustack_components.cluster.port import Json
 
 if TYPE_CHECKING:
+    from gpustack_components.bindings.kv_cache import Store
     from gpustack_components.rollout.desired import Desired
     from gpustack_components.rollout.record import Record
 
@@ -154,6 +155,8 @@ class Wanted:
     """Who drives right now, in words, e.g. `ada (pulumi stack acme/llm/prod)`; host and process are added to it."""
     adopt: frozenset[str] = field(default_factory=frozenset[str])
     """Owners whose record may be taken over, e.g. the stack's former name. A record without an owner is free."""
+    store: "Store | None" = None
+    """The KV cache store it renders; kept in the record, so that a Binding that is away for a while rolls nothing."""
 
     @classmethod
     def of(cls, resolved: Any, document: Json, *, owner: str, holder: str, adopt: frozenset[str] = frozenset()) -> Self:
@@ -164,7 +167,7 @@ class Wanted:
         def render(role: str, ordinal: int) -> RenderedReplica:
             return render_replica(resolved, role, ordinal)
 
-        return cls(Desired.of(resolved), render, document, owner, holder, adopt)
+        return cls(Desired.of(resolved), render, document, owner, holder, adopt, resolved.store)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,14 @@ def converge(
 
     def claim(stored: Record | None) -> Record:
         if stored is None:
-            return Record(desired.namespace, desired.name, wanted.owner, wanted.document, render_version=CURRENT)
+            return Record(
+                desired.namespace,
+                desired.name,
+                wanted.owner,
+                wanted.document,
+                render_version=CURRENT,
+                store=wanted.store,
+            )
         records.check_owner(stored, wanted.owner, wanted.adopt)
         edited = stored.document != wanted.document
         return replace(
@@ -71,6 +78,7 @@ def converge(
             document=wanted.document,
             generation=stored.generation + edited,
             render_version=CURRENT if edited else stored.render_version,
+            store=wanted.store,
         )
 
     driver = Driver(

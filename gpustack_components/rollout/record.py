@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from gpustack_components.api import names
+from gpustack_components.bindings.kv_cache import Store
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import CONFIG_MAP, Cluster, Conflict, Json
 from gpustack_components.cluster.readings import annotation, at, label, name, uid
@@ -44,6 +45,8 @@ class Record:
     """The remembered replacement of each role that has one."""
     render_version: int = 0
     """The baseline its newest Pods were rendered by."""
+    store: Store | None = None
+    """The KV cache store last rendered, which is rendered on while its Binding is away; None without one."""
     updated: str = ""
     """When it was last written, RFC 3339 in UTC."""
     uid: str = ""
@@ -89,6 +92,7 @@ class Record:
             "reasons": list(self.reasons),
             "slots": slots_to_json(self.slots),
             "renderVersion": self.render_version,
+            "store": self.store.to_json() if self.store is not None else None,
             "updated": self.updated,
         }
         return {
@@ -121,6 +125,7 @@ class Record:
             reasons=tuple(map(str, state.get("reasons") or ())),
             slots=slots,
             render_version=_count(state.get("renderVersion")),
+            store=_store(state.get("store")),
             updated=str(state.get("updated") or ""),
             uid=uid(obj),
             resource_version=str(at(obj, "metadata", "resourceVersion") or ""),
@@ -202,6 +207,14 @@ def _json(text: Any) -> dict[str, Any]:
     except ValueError:
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _store(value: Any) -> Store | None:
+    """A store that cannot be read is none: then the Binding alone decides, as for a new deployment."""
+    try:
+        return Store.from_json(value) if value is not None else None
+    except (KeyError, TypeError):
+        return None
 
 
 def _count(value: Any) -> int:

@@ -7,6 +7,24 @@ from pathlib import Path
 
 import pytest
 
+STORE = """\
+kind: KVCachePoolBinding
+metadata: {name: cache, namespace: team-a}
+spec: {poolRef: {name: dram}, quota: {ceiling: 600Gi}, domain: {name: team-a, blockSize: 64, dtype: bfloat16}}
+---
+kind: KVCachePool
+metadata: {name: dram}
+spec: {backends: [mooncake], quota: {total: 900Gi}}
+status: {clientEndpoint: "dram:50051"}
+---
+kind: KVCacheBackend
+metadata: {name: mooncake}
+spec:
+  transport: {protocol: TCP}
+  connection: {managed: {leader: {}, members: [{nodeSelector: {}, medium: DRAM, capacityPerMember: 4Gi}]}}
+"""
+"""What is behind a cache Binding."""
+
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Callable[..., str]:
@@ -171,3 +189,26 @@ def test_one_source_of_what_stands_is_named(cli, minimal: Path, words: tuple[str
 
 def test_what_cannot_be_rendered_is_exit_code_3(cli, minimal: Path, snapshot) -> None:
     assert cli("plan", "-f", str(minimal), "--observed", snapshot()).code == 3
+
+
+def test_a_cache_binding_that_is_away_for_a_while_changes_nothing(
+    cli, minimal: Path, h20: Path, tmp_path: Path, snapshot, standing
+) -> None:
+    """The record remembers the store the replicas were rendered with."""
+    minimal.write_text(minimal.read_text().replace("  roles:", "  kvCache:\n    poolRef:\n      name: cache\n  roles:"))
+    store = tmp_path / "store.yaml"
+    store.write_text(STORE)
+    files = ("-f", str(minimal), "-f", str(h20))
+    pods = json.loads(cli("render", *files, "-f", str(store), "--role", "server", "-o", "json").out)["items"]
+    live = [obj for obj in standing if obj["kind"] == "Pod"]
+    for pod, rendered in zip(live, pods, strict=True):
+        pod["metadata"]["annotations"] = rendered["metadata"]["annotations"]
+    checked = json.loads(cli("check", *files, "-o", "json").out)["documents"]
+    standing[0]["data"]["document"] = json.dumps(checked[0])
+    away = ("plan", *files, "--observed")
+    assert not planned(cli(*away, snapshot(*standing), "-o", "json"))["converged"]
+    state = json.loads(standing[0]["data"]["state"])
+    domain = {"name": "team-a", "block_size": 64, "dtype": "bfloat16"}
+    remembered = {"binding": "cache", "pool": "dram", "endpoint": "dram:50051", "offers": ["tcp"], "tenant": "team-a"}
+    standing[0]["data"]["state"] = json.dumps(state | {"store": remembered | {"domain": domain}})
+    assert planned(cli(*away, snapshot(*standing), "-o", "json"))["converged"]
