@@ -77,8 +77,7 @@ def _judge_duplicates(documents: Sequence[Document | None]) -> Iterator[tuple[in
                 DOCUMENT_DUPLICATE.refuse(
                     "metadata.name",
                     f'{kind} "{name}" of namespace {namespace} is document {earlier + 1} of this input already; keep '
-                    "one of the two, "
-                    "or rename this one",
+                    "one of the two, or rename this one",
                     name,
                 ),
             )
@@ -124,8 +123,7 @@ def _shared(namespace: str, service: str, first: _Claim, later: _Claim) -> Itera
         SERVICE_NAME_SHARED.refuse(
             later.path,
             f'"{service}" would name the Service of {later.words} and of {first.words} in namespace {namespace}; '
-            "rename the role or "
-            "the deployment",
+            "rename the role or the deployment",
             service,
         ),
     )

@@ -98,9 +98,8 @@ def _judge_deployment(case: Case, elastic: list[RoleCase]) -> Iterator[Refusal]:
         others = " and ".join(f'"{role.name}"' for role in case.new.roles if role is not elastic[0])
         yield ELASTIC_ONLY_ROLE.refuse(
             "spec.roles",
-            f'role "{elastic[0].name}" carries elasticEp and is then the only role, beside it stands {others}; '
-            "remove it, its width "
-            "and not a second role sizes the collective",
+            f'role "{elastic[0].name}" carries elasticEp and is then the only role, beside it stands {others}; remove '
+            "it, its width and not a second role sizes the collective",
         )
 
 
@@ -124,16 +123,14 @@ def _judge_degrees(role: RoleCase) -> Iterator[Refusal]:
         yield ELASTIC_MAX_WIDTH.refuse(
             width_path,
             f"width {width} exceeds {ELASTIC_MAX} {read.elastic_max} of {role.path}.extraArgs; lower the width (the "
-            "maximum is fixed "
-            "once the deployment exists)",
+            "maximum is fixed once the deployment exists)",
             width,
         )
     if read.pipeline != 1 or read.prefill_context != 1:
         yield ELASTIC_PP_PCP.refuse(
             f"{role.path}.extraArgs",
-            f"pipeline-parallel {read.pipeline} and prefill-context-parallel {read.prefill_context} must both be 1 "
-            "on an elastic "
-            "role; remove the flags",
+            f"pipeline-parallel {read.pipeline} and prefill-context-parallel {read.prefill_context} must both be 1 on "
+            "an elastic role; remove the flags",
         )
 
 
@@ -158,7 +155,7 @@ def _judge_configuration(role: RoleCase) -> Iterator[Refusal]:
     if declared.command:
         yield ELASTIC_COMMAND.refuse(
             f"{path}.command",
-            "an elastic role's command line is written for it; move the arguments into extraArgs, or drop elasticEp",
+            "an elastic role's command line is rendered; move the arguments into extraArgs, or drop elasticEp",
         )
     resources = declared.resources
     if resources is None:
@@ -168,8 +165,7 @@ def _judge_configuration(role: RoleCase) -> Iterator[Refusal]:
         yield ELASTIC_ACCELERATOR.refuse(
             f"{path}.resources.accelerator",
             f"every member of an elastic role holds its tensor-parallel degree in cards, {tensor}, not {cards}; ask "
-            f"for {tensor}, or "
-            "leave the field out",
+            f"for {tensor}, or leave the field out",
             str(cards),
         )
     shares = (
@@ -194,14 +190,14 @@ def _judge_owned(role: RoleCase) -> Iterator[Refusal]:
             spelled = "" if spelling == flag else f' (spelled "{spelling}")'
             yield ELASTIC_ARGUMENT.refuse(
                 f"{role.path}.extraArgs",
-                f"{flag}{spelled} is written for an elastic role and may not be set; remove it",
+                f"{flag}{spelled} is reserved for what is rendered for an elastic role; remove it",
                 entry,
             )
     for position, variable in enumerate(role.role.env):
         if variable.name in _OWNED_ENVIRONMENT:
             yield ELASTIC_ENV.refuse(
                 f"{role.path}.env[{position}].name",
-                f"{variable.name} is written for an elastic role and may not be set; remove it",
+                f"{variable.name} is reserved for what is rendered for an elastic role; remove it",
                 variable.name,
             )
 
@@ -241,31 +237,27 @@ def _judge_update(elastic: list[RoleCase], stored: list[RoleCase]) -> Iterator[R
         yield ELASTIC_TP_FROZEN.refuse(
             arguments,
             f"the tensor-parallel degree is fixed at creation, and the {side} one cannot be read; correct the "
-            "arguments, or create "
-            "another deployment",
+            "arguments, or create another deployment",
         )
     else:
         if new.tensor != old.tensor:
             yield ELASTIC_TP_FROZEN.refuse(
                 arguments,
                 f"the tensor-parallel degree is fixed at creation, and {old.tensor} became {new.tensor}; restore "
-                f"{old.tensor}, or "
-                "create another deployment",
+                f"{old.tensor}, or create another deployment",
                 new.tensor,
             )
         if new.elastic_max != old.elastic_max:
             yield ELASTIC_MAX_WIDTH_FROZEN.refuse(
                 arguments,
                 f"{ELASTIC_MAX} is fixed at creation, and {old.elastic_max or 'no value'} became "
-                f"{new.elastic_max or 'no value'}; "
-                "restore it, or create another deployment",
+                f"{new.elastic_max or 'no value'}; restore it, or create another deployment",
                 new.elastic_max,
             )
     if _width(role) < _width(before):
         yield ELASTIC_WIDTH_DECREASE.refuse(
             f"{role.path}.elasticEp.width",
             f"{_width(before)} became {_width(role)}, and an elastic role only grows; keep {_width(before)} or raise "
-            "it, or create "
-            "another deployment",
+            "it, or create another deployment",
             _width(role),
         )

@@ -25,8 +25,8 @@ OWNED_ARGUMENT = Rule(
     id="owned-argument",
     subject=_SUBJECT,
     layer="webhook",
-    when="an entry of `extraArgs` reaches, in any spelling the engine reads, an argument that is always written for "
-    "the role",
+    when="an entry of `extraArgs` reaches, in any spelling the engine reads, an argument reserved for what is "
+    "rendered into the role",
     way_out="Remove the entry; to own the whole command line, write it into `command`.",
     source="api-and-admission 4.2, 4.3, 6.2",
     paths=("spec.roles[].extraArgs[]",),
@@ -35,7 +35,7 @@ OWNED_ENV = Rule(
     id="owned-env",
     subject=_SUBJECT,
     layer="webhook",
-    when="`env` sets a variable that is always written for the role; a role with its own `command` is no exception",
+    when="`env` sets a variable reserved for what is rendered into the role, one with its own `command` included",
     way_out="Remove the variable; what an engine needs of it can be set inside a `command` of the role.",
     source="api-and-admission 4.3, 6.2",
     paths=("spec.roles[].env[]",),
@@ -97,9 +97,8 @@ def judge_owned_arguments(case: Case, role: RoleCase) -> Iterator[Refusal]:
         if key is not None:
             yield OWNED_ARGUMENT.refuse(
                 f"{role.path}.extraArgs[{position}]",
-                f"{_named(key, entry)} is written for every {case.engine} role and may not be set; remove it, or own "
-                "the whole "
-                f"command line with {role.path}.command",
+                f"{_named(key, entry)} is reserved for what is rendered into {case.engine} roles; remove it, or own "
+                f"the whole command line with {role.path}.command",
                 entry,
             )
 
@@ -111,9 +110,8 @@ def judge_owned_env(case: Case, role: RoleCase) -> Iterator[Refusal]:
         if variable.name in owned:
             yield OWNED_ENV.refuse(
                 f"{role.path}.env[{position}]",
-                f"{variable.name} is written for every {case.engine} role and may not be set; remove it, or set what "
-                "the engine "
-                f"needs inside {role.path}.command",
+                f"{variable.name} is reserved for what is rendered into {case.engine} roles; remove it, or set what "
+                f"the engine needs inside {role.path}.command",
                 variable.name,
             )
 
@@ -128,8 +126,7 @@ def judge_artifact_arguments(case: Case, role: RoleCase) -> Iterator[Refusal]:
             yield ARTIFACT_ARGUMENT.refuse(
                 f"{role.path}.extraArgs[{position}]",
                 f"{_named(key, entry)} follows from spec.model.artifactRef and may not be set beside it; remove it, "
-                "drop "
-                f"artifactRef, or own the whole command line with {role.path}.command",
+                f"drop artifactRef, or own the whole command line with {role.path}.command",
                 entry,
             )
     owned = ARTIFACT_ENVIRONMENT.get(case.engine, frozenset())
@@ -156,8 +153,7 @@ def judge_cache_dtype(case: Case) -> Iterator[Refusal]:
                     f"{role.path}.extraArgs[{position}]",
                     f"{_named(KV_CACHE_DTYPE, entry)} carries the dtype of the KVCachePoolBinding "
                     f'"{case.spec.kv_cache.pool_ref.name}"; remove it and use a binding that declares the dtype you '
-                    "want, or own "
-                    f"the whole command line with {role.path}.command",
+                    f"want, or own the whole command line with {role.path}.command",
                     entry,
                 )
 
@@ -186,7 +182,6 @@ def judge_served_name(case: Case) -> Iterator[Refusal]:
         yield SERVED_MODEL_NAME_RULE.refuse(
             f"{role.path}.extraArgs",
             f'{SERVED_MODEL_NAME} is given {found}, but must be exactly "{model}" (spec.model.name): routers, '
-            "tokenizer calls "
-            "and metrics find the model by that name; remove the argument, or give it that name alone",
+            "tokenizer calls and metrics find the model by that name; remove the argument, or give it that name alone",
             list(served),
         )

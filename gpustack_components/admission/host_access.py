@@ -57,8 +57,7 @@ def judge_host_access(case: Case) -> Iterator[Refusal]:
             yield HOST_PATH_VOLUME.refuse(
                 f"{role.path}.additionalVolumes[{position}].hostPath",
                 f"{volume.host_path.path} is a path of the node, and the setting {_HOST_PATH_SETTING} is off; use "
-                "another source, or "
-                "have the setting turned on",
+                "another source, or have the setting turned on",
                 volume.host_path.path,
             )
 

@@ -161,16 +161,16 @@ def _judge_role_set(case: Case, old: Side) -> Iterator[Refusal]:
         if role.name not in old.by_name:
             yield IDENTITY_ROLE_SET.refuse(
                 f"{role.path}.name",
-                f'role "{role.name}" is new; another set of roles describes another deployment, which is '
-                "created rather than edited",
+                f'role "{role.name}" is new; another set of roles describes another deployment, which is created '
+                "rather than edited",
                 role.name,
             )
     for name in old.by_name:
         if name not in case.new.by_name:
             yield IDENTITY_ROLE_SET.refuse(
                 "spec.roles",
-                f'role "{name}" is gone; another set of roles describes another deployment, which is created '
-                "rather than edited",
+                f'role "{name}" is gone; another set of roles describes another deployment, which is created rather '
+                "than edited",
                 name,
             )
 
@@ -191,9 +191,8 @@ def _judge_role(role: RoleCase, stored: RoleCase) -> Iterator[Refusal]:
         if before != after:
             yield IDENTITY_ELASTIC_ROLE.refuse(
                 f"{role.path}.{field}",
-                f"{field} of an elastic role is fixed at its creation, only elasticEp.width may change; another "
-                "value describes "
-                "another deployment, which is created rather than edited",
+                f"an elastic role keeps its {field} from creation on, only elasticEp.width may change; another value "
+                "describes another deployment, which is created rather than edited",
             )
 
 
@@ -219,8 +218,7 @@ def _judge_replicas(case: Case, old: Side) -> Iterator[Refusal]:
             yield SCALER_OWNS_REPLICAS.refuse(
                 f"{role.path}.replicas",
                 f'{stored.role.replicas} became {role.role.replicas}, but the counts belong to scaler "{scaler}"; '
-                "edit its bounds, or "
-                "release the target (mode Shadow, suspend, or delete the scaler)",
+                "edit its bounds, or release the target (mode Shadow, suspend, or delete the scaler)",
                 role.role.replicas,
             )
 
@@ -245,8 +243,7 @@ def judge_router_name(case: Case) -> Iterator[Refusal]:
     if before is not None and after is not None and before.name != after.name:
         yield ROUTER_NAME.refuse(
             "spec.router.name",
-            f"{before.name} became {after.name}, and a router's name cannot change in place; remove the router in "
-            "one edit and add "
-            "the other one in the next",
+            f"{before.name} became {after.name}, and a router's name cannot change in place; remove the router in one "
+            "edit and add the other one in the next",
             after.name,
         )

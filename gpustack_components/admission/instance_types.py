@@ -235,8 +235,8 @@ def _judge_request(case: Case, role: RoleCase, named: InstanceType) -> Iterator[
             INSTANCE_TYPE_NOT_READY.refuse(
                 f"{role.path}.instanceType",
                 f'the hardware of InstanceType "{named.metadata.name}" was not observed yet '
-                "(status.detail.manufacturer is empty), so "
-                f"whether it offers a {how} accelerator is not known; try again later",
+                f"(status.detail.manufacturer is empty), so whether it offers a {how} accelerator is not known; try "
+                "again later",
                 named.metadata.name,
                 transient=True,
             )
@@ -292,8 +292,7 @@ def _judge_capacity(case: Case, role: RoleCase, named: InstanceType) -> Iterator
         yield ACCELERATOR_CAPACITY.refuse(
             f"{role.path}.resources.accelerator",
             f"{cards} cards per Pod exceed the {pool.capacity} that the whole pool of InstanceType "
-            f'"{named.metadata.name}" has; ask for '
-            f"at most {pool.capacity}, or use a larger type",
+            f'"{named.metadata.name}" has; ask for at most {pool.capacity}, or use a larger type',
             str(cards),
         )
 
@@ -308,9 +307,8 @@ def _judge_zero(case: Case) -> Iterator[Refusal]:
         if uses[role.role.instance_type] > 1:
             yield ZERO_ACCELERATOR_SHARED.refuse(
                 f"{role.path}.resources.accelerator",
-                f'accelerator 0 on InstanceType "{role.role.instance_type}", which another role names too; ask for '
-                "at least 1 "
-                "accelerator, or move this role to a type without accelerators",
+                f'accelerator 0 on InstanceType "{role.role.instance_type}", which another role names too; ask for at '
+                "least 1 accelerator, or move this role to a type without accelerators",
                 0,
             )
 
@@ -328,8 +326,7 @@ def _judge_pairs(case: Case) -> Iterator[Refusal]:
             yield PAIR_SHARED_SLICE.refuse(
                 "spec.roles",
                 f'roles "{prefill.name}" ({first.metadata.name}) and "{decode.name}" ({second.metadata.name}) both '
-                "ask for a slice "
-                f"(acceleratorSlicedMemoryPercentage, acceleratorSlicedCoresPercentage) of accelerator group {group} "
-                "and could land "
-                "on one card; use whole cards or partitions on one side, or types of different groups",
+                "ask for a slice (acceleratorSlicedMemoryPercentage, acceleratorSlicedCoresPercentage) of "
+                f"accelerator group {group} and could land on one card; use whole cards or partitions on one side, or "
+                "types of different groups",
             )

@@ -61,8 +61,7 @@ def warn_api_keys(case: Case, role: RoleCase) -> Iterator[Refusal]:
         return
     message = (
         "the engine then answers 401 to the probes of this decoder, which never becomes ready; authenticate callers "
-        "at the gateway "
-        "in front, and remove it"
+        "at the gateway in front, and remove it"
     )
     for found in occurrences(VLLM, role.role.extra_args, _API_KEY):
         yield API_KEY_UNREADY.refuse(f"{role.path}.extraArgs[{found.index}]", f"{_API_KEY}: {message}")
@@ -87,6 +86,5 @@ def warn_dropped_fields(case: Case, role: RoleCase) -> Iterator[Refusal]:
         yield ROLE_FIELDS_DROPPED.refuse(
             role.path,
             f'role "{role.name}" no longer states {", ".join(dropped)} and falls back to defaults; if that is not '
-            "meant, state the "
-            "role in full",
+            "meant, state the role in full",
         )

@@ -47,13 +47,16 @@ def judge_parallelism(case: Case, role: RoleCase) -> Iterator[Refusal]:
     """Degrees and width of one role; unreadable degrees silence the width."""
     read = role.parallelism
     if read.errors:
+        other_way = (
+            f"start the engine from a script that {role.path}.command runs"
+            if role.takes_over
+            else f"own the whole command line with {role.path}.command"
+        )
         for error in read.errors:
             spelled = "" if error.spelling.startswith(error.flag) else f' (spelled "{error.spelling}")'
             yield PARALLEL_DEGREE.refuse(
                 role.path,
-                f'role "{role.name}": {error.flag}{spelled} {error.reason}; correct it, or own the whole command '
-                "line with "
-                f"{role.path}.command",
+                f'role "{role.name}": {error.flag}{spelled} {error.reason}; correct it, or {other_way}',
                 error.spelling,
             )
         return

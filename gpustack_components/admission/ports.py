@@ -56,8 +56,7 @@ def judge_reserved_ports(case: Case, role: RoleCase) -> Iterator[Refusal]:
             yield RESERVED_PORT.refuse(
                 "spec.router" if case.spec.router else f"{role.path}.ports",
                 f"port {port.port} of {role.path}.ports[{position}] is taken by a listener of its own on a "
-                f"{_taken(case, role)}; "
-                "declare another port",
+                f"{_taken(case, role)}; declare another port",
                 port.port,
             )
 
@@ -73,9 +72,8 @@ def judge_listen_ports(case: Case) -> Iterator[Refusal]:
             continue
         yield LISTEN_PORT.refuse(
             role.stream_path,
-            f"--port {own} in {role.stream_path} and {declared[0].port} in {role.path}.ports[0] name different "
-            "ports, so the "
-            "Service would dial a port nobody listens on; give both the same number, or drop one of them",
+            f"--port {own} in {role.stream_path} and {declared[0].port} in {role.path}.ports[0] name different ports, "
+            "so the Service would dial a port nobody listens on; give both the same number, or drop one of them",
             own,
         )
 
@@ -91,8 +89,7 @@ def judge_reserved_listen_ports(case: Case) -> Iterator[Refusal]:
         yield RESERVED_LISTEN_PORT.refuse(
             "spec.router" if case.spec.router else f"{role.path}.extraArgs",
             f"--port {role.own_port} in {role.path}.extraArgs is taken by a listener of its own on a "
-            f"{_taken(case, role)}; pass "
-            "another port",
+            f"{_taken(case, role)}; pass another port",
             role.own_port,
         )
 

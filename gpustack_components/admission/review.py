@@ -284,9 +284,8 @@ def _guarded(
 def _internal_error(what: str, crash: Exception) -> Refusal:
     return registry.INTERNAL_ERROR.refuse(
         "",
-        f"{what} failed with {type(crash).__name__}: {crash}; this is a defect of gpustack-components and no fault "
-        "of the document, "
-        "please report it together with the document",
+        f"{what} failed with {type(crash).__name__}: {crash}; this is a defect of gpustack-components and no fault of "
+        "the document, please report it together with the document",
     )
 
 

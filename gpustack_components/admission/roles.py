@@ -94,8 +94,7 @@ def judge_count(case: Case) -> Iterator[Refusal]:
         yield ROLE_COUNT.refuse(
             "spec.roles",
             f"{count} roles are more than the {_MOST_ROLES} this product renders for one deployment (its own limit: "
-            "every "
-            "role brings its own replicas, Services and queue references); split the deployment",
+            "every role brings its own replicas, Services and queue references); split the deployment",
             count,
         )
 
@@ -108,8 +107,8 @@ def judge_kinds(case: Case) -> Iterator[Refusal]:
         for role in case.new.roles:
             yield ROLE_KIND_MIX.refuse(
                 f"{role.path}.kind",
-                f"a Server serves whole requests by itself and stands beside no {others} role; make every role of this "
-                "deployment a Server, or none",
+                f"a Server serves whole requests by itself and stands beside no {others} role; make every role of "
+                "this deployment a Server, or none",
                 role.kind,
             )
         return
@@ -119,8 +118,8 @@ def judge_kinds(case: Case) -> Iterator[Refusal]:
         if role.kind != _SERVER and earlier is not role:
             yield ROLE_KIND_REPEAT.refuse(
                 f"{role.path}.kind",
-                f'{role.kind} is already the kind of role "{earlier.name}"; raise its replicas instead of declaring '
-                "a second one",
+                f'{role.kind} is already the kind of role "{earlier.name}"; raise its replicas instead of declaring a '
+                "second one",
                 role.kind,
             )
         elif role.kind not in _KINDS.get(case.engine, ()):
@@ -144,7 +143,6 @@ def judge_topology(case: Case) -> Iterator[Refusal]:
         else:
             message = (
                 f'"{level}" is no label key; write one such as topology.kubernetes.io/zone ([<domain>/]<name>, the '
-                "name at "
-                "most 63 letters, digits, -, _ and .), or leave the field out"
+                "name at most 63 letters, digits, -, _ and .), or leave the field out"
             )
         yield TOPOLOGY_LEVEL.refuse(f"{role.path}.topology.requiredLevel", message, level)

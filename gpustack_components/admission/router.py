@@ -18,7 +18,7 @@ ROUTER_ARGUMENT = Rule(
     id="router-argument",
     subject=_SUBJECT,
     layer="webhook",
-    when="an entry of `router.extraArgs` names, exactly, a flag that is written for that router",
+    when="an entry of `router.extraArgs` names, exactly, a flag reserved for what is rendered for that router",
     way_out="Remove the entry.",
     source="api-and-admission 4.10, 6.2; router 3",
     paths=("spec.router.extraArgs[]",),
@@ -114,7 +114,7 @@ def _judge_block(case: Case, router: Router) -> Iterator[Refusal]:
         if flag in owned:
             yield ROUTER_ARGUMENT.refuse(
                 f"spec.router.extraArgs[{position}]",
-                f"{flag} is written for {router.name} and may not be set; remove the entry",
+                f"{flag} is reserved for what is rendered for {router.name}; remove the entry",
                 entry,
             )
     threshold = router.disaggregation_threshold_tokens
@@ -148,8 +148,7 @@ def _judge_roles(case: Case, router: Router) -> Iterator[Refusal]:
             yield ROUTER_PORT_PROTOCOL.refuse(
                 "spec.router",
                 f'{router.name} dials TCP, and role "{role.name}" serves {role.serving_protocol} '
-                f"({role.path}.ports[0]); put a TCP "
-                "port first, or remove the router",
+                f"({role.path}.ports[0]); put a TCP port first, or remove the router",
                 role.serving_protocol,
             )
     for role in case.new.roles:
@@ -157,8 +156,7 @@ def _judge_roles(case: Case, router: Router) -> Iterator[Refusal]:
             yield ROUTER_TLS.refuse(
                 "spec.router",
                 f'{router.name} reaches plaintext engines only, and role "{role.name}" turns TLS on in '
-                f"{role.stream_path}; serve "
-                "plain HTTP behind the router, or remove the router",
+                f"{role.stream_path}; serve plain HTTP behind the router, or remove the router",
                 "HTTPS",
             )
     ports = sorted({role.target_port for role in case.new.roles})
@@ -166,8 +164,7 @@ def _judge_roles(case: Case, router: Router) -> Iterator[Refusal]:
         yield ROUTER_PORT_UNIFORM.refuse(
             "spec.router",
             f"{router.name} dials one port on every role, and these serve on {' and '.join(map(str, ports))}; give "
-            "every role the "
-            "same first port, or the same --port",
+            "every role the same first port, or the same --port",
             ports,
         )
     for role in case.new.roles:
@@ -175,7 +172,6 @@ def _judge_roles(case: Case, router: Router) -> Iterator[Refusal]:
             yield ROUTER_DECODE_PORT.refuse(
                 "spec.router",
                 f'role "{role.name}" passes --port {role.own_port}, the port its routing proxy serves on; remove '
-                "--port, or give the "
-                "engine any other number",
+                "--port, or give the engine any other number",
                 role.own_port,
             )

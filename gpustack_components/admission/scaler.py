@@ -84,9 +84,8 @@ def judge_document(case: ScalerCase) -> Iterator[Refusal]:
         if role.max_replicas < role.min_replicas:
             yield SCALER_BOUNDS.refuse(
                 f"spec.roles[{index}].maxReplicas",
-                f'role "{role.name}": maxReplicas {role.max_replicas} is below minReplicas {role.min_replicas}; '
-                "raise the one, or "
-                "lower the other",
+                f'role "{role.name}": maxReplicas {role.max_replicas} is below minReplicas {role.min_replicas}; raise '
+                "the one, or lower the other",
                 role.max_replicas,
             )
     yield from _judge_algorithm(case)
@@ -106,8 +105,7 @@ def judge_document(case: ScalerCase) -> Iterator[Refusal]:
             yield SCALER_RATIO_INFEASIBLE.refuse(
                 f"spec.ratios[{stuck}]",
                 f'no counts of "{ratio.numerator_role}" and "{ratio.denominator_role}" within their bounds satisfy '
-                "this ratio "
-                "together with the others; widen the bounds, or the ratio",
+                "this ratio together with the others; widen the bounds, or the ratio",
             )
 
 
@@ -212,8 +210,8 @@ def _judge_roles(case: ScalerCase, target: ModelDeployment) -> Iterator[Refusal]
         if role is None:
             yield SCALER_TARGET_ROLES.refuse(
                 f"spec.roles[{index}].name",
-                f'"{target.metadata.name}" has no role "{bounds.name}" (it has {", ".join(roles)}); correct the '
-                "name, or remove it",
+                f'"{target.metadata.name}" has no role "{bounds.name}" (it has {", ".join(roles)}); correct the name, '
+                "or remove it",
                 bounds.name,
             )
         elif role.elastic_ep is not None and (bounds.min_replicas, bounds.max_replicas) != (1, 1):
@@ -266,8 +264,7 @@ def _judge_signals(case: ScalerCase, target: ModelDeployment) -> Iterator[Refusa
                 yield SCALER_COMMAND_SIGNAL.refuse(
                     f"spec.algorithm.proportional.roleTargets[{index}].name",
                     f'role "{entry.name}" runs its own command, so nobody manages a metrics endpoint to read; couple '
-                    "it by a ratio, or "
-                    "remove the command",
+                    "it by a ratio, or remove the command",
                     entry.name,
                 )
         signals = {entry.name for entry in targets}
@@ -281,8 +278,7 @@ def _judge_signals(case: ScalerCase, target: ModelDeployment) -> Iterator[Refusa
             yield SCALER_NO_SIGNAL.refuse(
                 f"spec.roles[{index}]",
                 f'role "{bounds.name}" has no signal of its own and no chain of ratios to a role that has one, so it '
-                "would never move; "
-                "give it a target, or couple it by a ratio",
+                "would never move; give it a target, or couple it by a ratio",
                 bounds.name,
             )
 
@@ -297,7 +293,6 @@ def warn_window(case: ScalerCase) -> Iterator[Refusal]:
         yield SCALER_SHORT_WINDOW.refuse(
             "spec.behavior.scaleDown.stabilizationWindowSeconds",
             f"{window} s is no longer than the sampling interval of {interval} s, so one low reading shrinks the "
-            "target; make it "
-            "several intervals long",
+            "target; make it several intervals long",
             window,
         )

@@ -28,8 +28,7 @@ INTERFACE_PATH = Rule(
     subject=_SUBJECT,
     layer="webhook",
     when="a positive `resources.interface` has no RDMA or EFA path to serve, or two different ones; on an update "
-    "only where the "
-    "request, its type, its `command` or its direct transfer moved",
+    "only where the request, its type, its `command` or its direct transfer moved",
     way_out="Move the pool's backend or `kvTransfer.protocol` to RDMA or EFA on every side, or drop the request.",
     source="api-and-admission 6.7, 7; bindings 4.5",
     paths=("spec.roles[].resources.interface",),
@@ -40,8 +39,7 @@ POOL_TRANSPORT = Rule(
     subject=_SUBJECT,
     layer="webhook",
     when="the pool's member groups speak different protocols and a role's engine takes whichever comes first; on an "
-    "update only "
-    "where a role's type or `command` moved",
+    "update only where a role's type or `command` moved",
     way_out="Give every group of the backend one protocol, or use another pool.",
     source="api-and-admission 6.8, 7; bindings 4.3",
     paths=("spec.kvCache.poolRef.name",),
@@ -57,8 +55,7 @@ def judge_pool_ref(case: Case) -> Iterator[Refusal]:
         yield KV_CACHE_POOL_REF.refuse(
             "spec.kvCache.poolRef.name",
             "an empty reference names no KVCachePoolBinding, and the Binding is what authorizes this namespace to "
-            "use a pool; name "
-            "one, or remove kvCache",
+            "use a pool; name one, or remove kvCache",
             "",
         )
 
@@ -131,8 +128,7 @@ def judge_interface_path(case: Case) -> Iterator[Refusal]:
             yield INTERFACE_PATH.refuse(
                 path,
                 f"an interface is given for the transport of the cache, and {chain.missing} does not resolve; create "
-                "it first, or drop "
-                "the interface request",
+                "it first, or drop the interface request",
                 _interfaces(judged[0]),
             )
         else:
@@ -196,10 +192,9 @@ def judge_pool_transport(case: Case) -> Iterator[Refusal]:
             continue
         yield POOL_TRANSPORT.refuse(
             "spec.kvCache.poolRef.name",
-            f'the pool behind "{cache.pool_ref.name}" speaks {" and ".join(distinct)}, and the one transport of a '
-            f"{case.engine} engine "
-            f"({distinct[0]}) cannot read blocks kept on the others; use one protocol across the backend's groups, "
-            "or another pool",
+            f'the pool behind "{cache.pool_ref.name}" speaks {" and ".join(distinct)}, and the one transport '
+            f"{case.engine} installs ({distinct[0]}) cannot read blocks kept on the others; use one protocol across "
+            "the backend's groups, or another pool",
             cache.pool_ref.name,
         )
         return

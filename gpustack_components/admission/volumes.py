@@ -42,8 +42,7 @@ ARTIFACT_MOUNT_PATH = Rule(
     subject=_SUBJECT,
     layer="webhook",
     when="with `spec.model.artifactRef`, a volume is mounted at, inside or around the directory the weights are "
-    "mounted at; "
-    "a role with its own `command` is no exception",
+    "mounted at; a role with its own `command` is no exception",
     way_out="Mount it outside these directories.",
     source="api-and-admission 6.2, bindings 5.5",
     paths=("spec.roles[].additionalVolumes[].mountPath",),

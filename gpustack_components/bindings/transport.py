@@ -89,10 +89,14 @@ def interface_key(store_offers: Sequence[str], direct: str, count: int) -> Inter
         )
     if not fabrics:
         used = ", ".join(dict.fromkeys(p for p in (*distinct, direct) if p))
-        found = f"the transfers of this role use {used}" if used else "this role has no managed transfer"
+        found = (
+            f"the transfers of this role use {used}, which cannot use a fabric interface"
+            if used
+            else "this role has no managed transfer that a fabric interface could serve"
+        )
         return InterfaceVerdict(
-            problem=f"{found}, which cannot use a fabric interface; "
-            "move the cache backend or spec.kvTransfer.protocol to RDMA or EFA, or drop the interface request"
+            problem=f"{found}; move the cache backend or spec.kvTransfer.protocol to RDMA or EFA, or drop the "
+            "interface request"
         )
     if fabrics[0] == "efa":
         return InterfaceVerdict(key=EFA_KEY)

@@ -1,5 +1,6 @@
 """What holds for any document: no exception, one order, frozen fields frozen, defaults filled once."""
 
+import copy
 import random
 from typing import Any
 
@@ -55,7 +56,7 @@ def mutated(draw: st.DrawFn) -> Json:
             if isinstance(at, dict) and draw(st.integers(0, 3)) == 0:
                 at.pop(key, None)
             else:
-                at[key] = draw(LEAVES)
+                at[key] = copy.deepcopy(draw(LEAVES))
             break
     return document
 
