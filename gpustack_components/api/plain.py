@@ -14,7 +14,7 @@ from gpustack_components.api.paths import Location, printable
 DEEPEST = 64
 """Most levels of maps and lists in a document."""
 
-MOST_NODES = 1_000_000
+MOST_NODES = 250_000
 """Most values in a document, counted as often as they are reached."""
 
 _MOST_BITS = 1100
@@ -120,7 +120,7 @@ class _Reader:
             return False
         self.left -= entries
         if self.left < 0:
-            self.note("schema-bounds", f"the document holds more than {MOST_NODES} values; split it")
+            self.note("schema-bounds", f"the document holds more than {MOST_NODES:,} values; split it")
             return False
         if len(self.location) >= DEEPEST:
             self.note("schema-bounds", f"the document is nested deeper than {DEEPEST} levels; flatten it")

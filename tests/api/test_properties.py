@@ -295,7 +295,7 @@ def _mutate(document: Any, chance: random.Random) -> None:
         if kind == 0:
             del place[key]
         elif kind == 1 and isinstance(place, dict):
-            place[chance.choice([*_FIELDS, "x", "a.b", 7])] = chance.choice(_ODD)
+            place[chance.choice([*_FIELDS, "x", "a.b", 7])] = copy.deepcopy(chance.choice(_ODD))
         elif kind == 2 and isinstance(place, list):
             place.append(copy.deepcopy(place[key]))
         elif kind == 3 and isinstance(place[key], str) and place[key]:
@@ -306,7 +306,7 @@ def _mutate(document: Any, chance: random.Random) -> None:
         elif kind == 4:
             place[key] = [place[key]]
         else:
-            place[key] = chance.choice(_ODD)
+            place[key] = copy.deepcopy(chance.choice(_ODD))
         return
 
 
