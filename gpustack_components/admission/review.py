@@ -114,13 +114,7 @@ def review(
     `target` is the ModelDeployment a ModelDeploymentScaler scales; `writer` names the scaler that makes this write, if
     one does. Never raises: a crash inside a rule becomes the refusal `internal-error`.
     """
-    try:
-        decoded = decode(new)
-        if decoded.document is None:
-            return Review(None, decoded.refusals)
-        return _review(decoded.document, _Previous.of(old), bindings, settings, target, writer)
-    except Exception as crash:
-        return Review(None, (_internal_error("the review", crash),))
+    return _review(_decode(new), old, bindings, settings, target, writer)
 
 
 def review_all(
@@ -148,20 +142,12 @@ def review_all(
         extra.setdefault(position, []).append(refusal)
     reviews: list[Review] = []
     for position, one in enumerate(decoded):
-        if one.document is None:
-            reviews.append(Review(None, one.refusals))
-            continue
         target = None
         if isinstance(one.document, ModelDeploymentScaler):
             namespace = one.document.metadata.namespace or DEFAULT_NAMESPACE
             target = deployments.get(("ModelDeployment", namespace, one.document.spec.target_ref.name))
-        verdict = review(
-            one.document,
-            old=old.get(_identity(one.document)),
-            bindings=known,
-            settings=settings,
-            target=target,
-        )
+        stored = old.get(_identity(one.document)) if one.document is not None else None
+        verdict = _review(one, stored, known, settings, target, None)
         more = tuple(extra.get(position, ()))
         reviews.append(replace(verdict, document=None, refusals=(*verdict.refusals, *more)) if more else verdict)
     return tuple(reviews)
@@ -176,17 +162,29 @@ class _Previous:
 
     @classmethod
     def of(cls, old: Raw | None) -> "_Previous":
-        if old is None:
-            return cls()
-        decoded = old if isinstance(old, Document) else decode(old, stored=True)
-        if isinstance(decoded, Document):
-            return cls(decoded)
-        if decoded.document is None:
-            return cls(fault=str(decoded.refusals[0]))
-        return cls(decoded.document)
+        if old is None or isinstance(old, Document):
+            return cls(old)
+        decoded = decode(old, stored=True)
+        return cls(decoded.document, "" if decoded.document else str(decoded.refusals[0]))
 
 
 def _review(
+    decoded: Decoded,
+    old: Raw | None,
+    bindings: Bindings,
+    settings: Settings,
+    target: Raw | None,
+    writer: str | None,
+) -> Review:
+    if decoded.document is None:
+        return Review(None, decoded.refusals)
+    try:
+        return _review_document(decoded.document, _Previous.of(old), bindings, settings, target, writer)
+    except Exception as crash:
+        return Review(None, (_internal_error("the review", crash),))
+
+
+def _review_document(
     document: Document,
     previous: _Previous,
     bindings: Bindings,
