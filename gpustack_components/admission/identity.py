@@ -232,7 +232,7 @@ def bound_scaler(annotation: str | None) -> str | None:
         name, uid, term = binding["name"], binding["uid"], binding["term"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    readable = isinstance(name, str) and name and isinstance(uid, str) and uid and isinstance(term, int) and term >= 1
+    readable = isinstance(name, str) and name and isinstance(uid, str) and uid and type(term) is int and term >= 1
     return name if readable else None
 
 
