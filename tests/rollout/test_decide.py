@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 import yaml
-from notation import NAMESPACE, OWNER, desired, observed, pod, say, say_slot, slot, state, workload
+from notation import desired, observed, say, say_slot, slot
 
 from gpustack_components.rollout.actions import EnsureService, PruneService
-from gpustack_components.rollout.decide import awaiting_release, decide
-from gpustack_components.rollout.observe import observe
+from gpustack_components.rollout.decide import decide
 
 CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "cases" / "decide.yaml").read_text())
 
