@@ -81,6 +81,18 @@ class Bindings:
             conflicts=tuple(conflicts),
         )
 
+    def over(self, others: "Bindings") -> "Bindings":
+        """These objects and those of `others` that have no namesake here; as complete as `others`."""
+        return Bindings(
+            instance_types=MappingProxyType({**others.instance_types, **self.instance_types}),
+            pool_bindings=MappingProxyType({**others.pool_bindings, **self.pool_bindings}),
+            pools=MappingProxyType({**others.pools, **self.pools}),
+            backends=MappingProxyType({**others.backends, **self.backends}),
+            artifacts=MappingProxyType({**others.artifacts, **self.artifacts}),
+            complete=others.complete,
+            conflicts=(*others.conflicts, *self.conflicts),
+        )
+
     def instance_type(self, name: str) -> InstanceType | None:
         """The InstanceType of that name."""
         return self.instance_types.get(name)

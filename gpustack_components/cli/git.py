@@ -1,4 +1,4 @@
-"""Reading a file as a Git revision holds it, for `--old git:REF:path`."""
+"""Reading a file as a Git revision holds it, for `check --old` and `render --diff`."""
 
 import shutil
 import subprocess
@@ -59,7 +59,7 @@ def _git(source: str, *arguments: str, because: str) -> bytes:
     git = shutil.which("git")
     if git is None:
         raise CommandError(
-            f"{source}: git is not on PATH; install it, or save the old document to a file and name that with --old"
+            f"{source}: git is not on PATH; install it, or save the old document to a file and name that file"
         )
     done = subprocess.run([git, *arguments], capture_output=True, check=False)  # noqa: S603 - never a shell
     if done.returncode:

@@ -21,10 +21,11 @@ class TextOrJson(StrEnum):
     JSON = "json"
 
 
-class YamlOrJson(StrEnum):
-    """Output of a command whose result is a set of objects."""
+class YamlTextOrJson(StrEnum):
+    """Output of `render`: its objects are YAML or JSON, its views text or JSON."""
 
     YAML = "yaml"
+    TEXT = "text"
     JSON = "json"
 
 
@@ -64,9 +65,9 @@ def write_json(value: Any) -> None:
     say(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def write_objects(objects: Iterable[Json], form: YamlOrJson) -> None:
+def write_objects(objects: Iterable[Json], *, as_json: bool) -> None:
     """Write Kubernetes objects as they come: a JSON `v1` List with one object a line, or YAML documents."""
-    if form is YamlOrJson.JSON:
+    if as_json:
         _write_json_list(objects)
     else:
         _write_yaml_documents(objects)

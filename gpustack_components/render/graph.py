@@ -18,6 +18,12 @@ _LABEL_WIDTH = 10
 
 def graph(resolved: ResolvedDeployment) -> str:
     """The diagram, followed by one line per mistake; ends with a line feed."""
+    warnings = "".join(f"warning: {mistake}\n" for mistake in mistakes(resolved))
+    return f"{diagram(resolved)}\n{warnings}" if warnings else diagram(resolved)
+
+
+def diagram(resolved: ResolvedDeployment) -> str:
+    """The diagram alone; ends with a line feed."""
     spec = resolved.declared.spec
     router = spec.router.name if spec.router else "no router"
     store = f"store {resolved.store.pool} at {resolved.store.endpoint}" if resolved.store else "no store"
@@ -29,7 +35,6 @@ def graph(resolved: ResolvedDeployment) -> str:
         lines += [f"callers -> {resolved.name} -> {resolved.roles[0].name}", ""]
     for role in resolved.roles:
         lines += [*_role(resolved, role), ""]
-    lines += [f"! {mistake}" for mistake in mistakes(resolved)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

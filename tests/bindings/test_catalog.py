@@ -42,3 +42,12 @@ def test_the_chain_behind_a_binding_is_followed_or_broken() -> None:
     assert Bindings.of([binding, pool, backend]).backend_behind("team-a", "cache") is backend
     for missing in ([pool, backend], [binding, backend], [binding, pool]):
         assert Bindings.of(missing).backend_behind("team-a", "cache") is None
+
+
+def test_objects_laid_over_others_go_before_their_namesakes() -> None:
+    mine, theirs = build.instance_type(), build.instance_type(manufacturer="amd")
+    others = Bindings.of([theirs, build.instance_type("b"), *build.store(), build.artifact()], complete=True)
+    joined = Bindings.of([mine]).over(others)
+    assert joined.instance_type("h20-8x") is mine and joined.instance_type("b") is others.instance_type("b")
+    assert joined.backend_behind("team-a", "cache") is not None and joined.artifact("team-a", "weights") is not None
+    assert joined.complete and joined.conflicts == ()
