@@ -86,9 +86,11 @@ def _start_time(pid: int) -> str | None:
         try:
             # The name in parentheses may hold spaces and parentheses itself; the fields are counted from its end.
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            # The first thread may have ended before the others, which then still hold files and ports.
+            threads = sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
         except OSError:
             return None
-        return None if fields[0] in "ZX" else fields[19]
+        return None if fields[0] in "ZX" and threads <= 1 else fields[19]
     shown = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     state, _, started = shown.stdout.strip().partition(" ")
     return started.strip() or None if state and not state.startswith("Z") else None

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,23 @@ def test_a_process_that_has_ended_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(ProcessLookupError):
         identify(process.pid)
     assert alive(identify(os.getpid()))
+
+
+def test_a_process_lives_until_its_last_thread_has_let_go_of_its_files(tmp_path: Path) -> None:
+    program = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(1.5,)).start()\n"
+        "print('leaving', flush=True)\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    process = spawn([sys.executable, "-c", program], log=tmp_path / "log", env=os.environ, cwd=tmp_path)
+    assert wait_until(lambda: "leaving" in (tmp_path / "log").read_text(), seconds=5)
+    state = Path(f"/proc/{process.pid}/stat")
+    if state.exists():
+        assert wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "Z", seconds=1)
+    assert alive(process)
+    stop([process], grace=5)
+    assert not alive(process)
 
 
 def test_the_log_holds_what_the_process_writes(tmp_path: Path) -> None:
