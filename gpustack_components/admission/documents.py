@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gpustack_components.admission.case import Case
 from gpustack_components.admission.rule import Need, Rule
 from gpustack_components.admission.scaler_rules import SCALER_ALREADY_BOUND
 from gpustack_components.api import names
@@ -11,7 +12,7 @@ from gpustack_components.api.document import Document
 from gpustack_components.api.model_deployment import ModelDeployment
 from gpustack_components.api.refusal import Refusal
 from gpustack_components.api.scaler import ModelDeploymentScaler
-from gpustack_components.bindings.catalog import DEFAULT_NAMESPACE
+from gpustack_components.bindings.catalog import DEFAULT_NAMESPACE, Bindings
 
 _SUBJECT = "documents of one input"
 _NEEDS: frozenset[Need] = frozenset(("object", "other documents"))
@@ -38,8 +39,20 @@ SERVICE_NAME_SHARED = Rule(
     paths=("metadata.name", "spec.roles[].name", "spec.router"),
     needs=_NEEDS,
 )
+BINDING_CONFLICT = Rule(
+    id="binding-conflict",
+    subject=_SUBJECT,
+    layer="review",
+    when="two objects that a deployment may depend on have the same kind and name, and different content",
+    way_out="Keep one of the two; which of them the cluster has is not known.",
+    source="ours; bindings 0",
+    paths=("",),
+    needs=frozenset(("object", "instance types", "bindings")),
+)
 
-RULES = (DOCUMENT_DUPLICATE, SERVICE_NAME_SHARED)
+RULES = (DOCUMENT_DUPLICATE, SERVICE_NAME_SHARED, BINDING_CONFLICT)
+
+_CLUSTER_SCOPED = ("InstanceType", "KVCachePool", "KVCacheBackend")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +73,21 @@ def judge_together(documents: Sequence[Document | None]) -> Iterator[tuple[int, 
     yield from _judge_scalers(documents)
 
 
+def judge_conflicts(case: Case) -> Iterator[Refusal]:
+    """Objects around the deployment that are given twice and differ."""
+    return binding_conflicts(case.bindings)
+
+
+def binding_conflicts(bindings: Bindings) -> Iterator[Refusal]:
+    """Objects given twice with different content, so that which of the two counts is not known."""
+    for conflict in dict.fromkeys(bindings.conflicts):
+        yield BINDING_CONFLICT.refuse("", f"{conflict} is declared twice with different content; keep one of the two")
+
+
 def _place(document: Document) -> tuple[str, str, str]:
+    """What makes two documents one object."""
+    if document.kind in _CLUSTER_SCOPED:
+        return document.kind, "", document.metadata.name
     return document.kind, document.metadata.namespace or DEFAULT_NAMESPACE, document.metadata.name
 
 
@@ -72,11 +99,12 @@ def _judge_duplicates(documents: Sequence[Document | None]) -> Iterator[tuple[in
         earlier = first.setdefault(_place(document), index)
         if earlier != index:
             kind, namespace, name = _place(document)
+            where = f" of namespace {namespace}" if namespace else ""
             yield (
                 index,
                 DOCUMENT_DUPLICATE.refuse(
                     "metadata.name",
-                    f'{kind} "{name}" of namespace {namespace} is document {earlier + 1} of this input already; keep '
+                    f'{kind} "{name}"{where} is document {earlier + 1} of this input already; keep '
                     "one of the two, or rename this one",
                     name,
                 ),

@@ -91,6 +91,7 @@ _DEPLOYMENT_CHECKS: tuple[DeploymentCheck, ...] = (
     engine_arguments.judge_cache_dtype,
     identity.judge_identity,
     identity.judge_router_name,
+    several.judge_conflicts,
     instance_types.judge_instance_types,
 )
 _LAST_CHECKS: tuple[DeploymentCheck, ...] = (transport.judge_interface_path, transport.judge_pool_transport)
@@ -299,14 +300,5 @@ def _identity(document: Document) -> Identity:
 
 
 def _joined(bindings: Bindings, documents: Sequence[Document]) -> Bindings:
-    """The given bindings with the objects of the input in front."""
-    declared = Bindings.of(documents)
-    return replace(
-        bindings,
-        instance_types=MappingProxyType({**bindings.instance_types, **declared.instance_types}),
-        pool_bindings=MappingProxyType({**bindings.pool_bindings, **declared.pool_bindings}),
-        pools=MappingProxyType({**bindings.pools, **declared.pools}),
-        backends=MappingProxyType({**bindings.backends, **declared.backends}),
-        artifacts=MappingProxyType({**bindings.artifacts, **declared.artifacts}),
-        conflicts=(*bindings.conflicts, *declared.conflicts),
-    )
+    """The given bindings with the objects of the input in front; one name twice in it is a refusal of its own."""
+    return replace(Bindings.of(documents), conflicts=()).over(bindings)

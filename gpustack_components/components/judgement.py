@@ -54,6 +54,7 @@ class Judgement:
 
 def read_bindings(request: Request) -> "tuple[Bindings, list[Refusal]]":
     """The binding objects of a request, and refusals of those that do not decode."""
+    from gpustack_components.admission.documents import binding_conflicts
     from gpustack_components.api.decode import decode
     from gpustack_components.bindings.catalog import Bindings
 
@@ -69,13 +70,8 @@ def read_bindings(request: Request) -> "tuple[Bindings, list[Refusal]]":
         if decoded.document is not None:
             documents.append(decoded.document)
     bindings = Bindings.of(documents)
-    refusals.extend(
-        Refusal(
-            "duplicate-binding", "bindings", f"{conflict} is declared twice with different content; keep one of the two"
-        )
-        for conflict in bindings.conflicts
-    )
-    return bindings, refusals
+    refusals.extend(Refusal(one.rule, "bindings", one.message, one.value) for one in binding_conflicts(bindings))
+    return replace(bindings, conflicts=()), refusals
 
 
 def read_settings(request: Request) -> "tuple[Settings, list[Refusal]]":

@@ -16,6 +16,7 @@ SHOWN_ELSEWHERE = {
     "schema-one-of": "a rule of binding objects: tests/api",
     "document-duplicate": "several documents: test_review_all",
     "service-name-shared": "several documents: test_review_all",
+    "binding-conflict": "no document reaches it: test_review gives the objects",
     "internal-error": "no document reaches it: test_review plants a crash",
 }
 """Rules whose cases cannot be a row of the data, and where they are instead."""

@@ -145,6 +145,17 @@ def test_without_bindings_type_rules_are_left_open_and_the_others_judged() -> No
     assert "accelerator-capacity" in gap.rules
 
 
+def test_two_objects_of_one_name_are_refused_beside_every_deployment() -> None:
+    shape = next(raw for raw in world_texts() if raw["metadata"]["name"] == "h20-8x")
+    other = {**shape, "spec": {**shape["spec"], "localStorage": "1Gi"}}
+    objects = [decode(raw).document for raw in (*world_texts(), other, other)]
+    verdict = judge(edited("server", {}), bindings=Bindings.of(objects, complete=True))
+    assert [(one.rule, one.path) for one in verdict.refusals] == [("binding-conflict", "")]
+    assert "InstanceType h20-8x is declared twice" in str(verdict.refusals[0])
+    same = [decode(raw).document for raw in (*world_texts(), shape)]
+    assert judge(edited("server", {}), bindings=Bindings.of(same, complete=True)).accepted
+
+
 def test_a_gap_is_said_once_for_each_field() -> None:
     verdict = judge(edited("pair", {}), bindings=Bindings())
     assert [gap.path for gap in verdict.unjudged] == ["spec.roles[0].instanceType", "spec.roles[1].instanceType"]

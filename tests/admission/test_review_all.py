@@ -48,6 +48,17 @@ def test_one_name_twice_is_refused_on_the_later_document(namespace: str, expecte
     assert [refusal.rule for refusal in second.refusals if refusal.path == "metadata.name"][:1] == expected
 
 
+def test_two_objects_of_one_name_are_said_once_and_on_the_later_one() -> None:
+    shape = next(raw for raw in world_texts() if raw["metadata"]["name"] == "h20-8x")
+    elsewhere = {
+        **shape,
+        "metadata": {**shape["metadata"], "namespace": "team-a"},
+        "spec": {**shape["spec"], "os": "l"},
+    }
+    found = rules(judge(shape, elsewhere, edited("server", {}), bindings=Bindings()))
+    assert found == [[], [("document-duplicate", "metadata.name")], []]
+
+
 def test_an_absent_namespace_is_the_default_one() -> None:
     unnamed = edited("server", {"metadata.namespace": None})
     _, second = judge(unnamed, edited("server", {"metadata.namespace": "default"}))
