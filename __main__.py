@@ -3,7 +3,5 @@
 import pulumi
 
 import gpustack_components as gpustack
-from gpustack_components.components import config
 
-deployed = gpustack.from_files(config.manifests())
-pulumi.export("endpoints", deployed.endpoints)
+pulumi.export("endpoints", gpustack.from_files().endpoints)

@@ -97,31 +97,38 @@ def _errors(value: Any) -> Iterator[UnknownValueError]:
             yield from _errors(inner)
 
 
-_last = local()
+@dataclass
+class _Remembered:
+    """The deployment of the resource that the policies of this thread look at, and which of them have had it."""
+
+    deployment: Deployment
+    served: set[str]
 
 
-def deployment_of(args: ResourceValidationArgs) -> Deployment | None:
+_thread = local()
+
+
+def deployment_of(args: ResourceValidationArgs, policy: str) -> Deployment | None:
     """The deployment that a resource declares, or None for any other resource.
 
-    The Rollout below a component repeats what the component says, so it is looked at only where it stands alone.
-    Policies of one pack run one after the other on the same resource: the last one is remembered.
+    The Rollout below a component repeats what the component says, so it is looked at only where it stands alone. The
+    analyzer runs the policies of a pack one after the other on a resource, each with a copy of its own: the first
+    one reads it for all, and a policy that comes a second time sees the resource anew.
     """
     if args.resource_type not in (COMPONENT, ROLLOUT) or f"{COMPONENT}$" in args.urn:
         return None
+    remembered: _Remembered | None = getattr(_thread, "remembered", None)
+    if remembered is None or remembered.deployment.urn != args.urn or policy in remembered.served:
+        remembered = _thread.remembered = _Remembered(_read(args), set())
+    remembered.served.add(policy)
+    return remembered.deployment
+
+
+def _read(args: ResourceValidationArgs) -> Deployment:
     properties: Json = plain_properties(args.props)
-    remembered: tuple[str, Json, Deployment] | None = getattr(_last, "deployment", None)
-    if remembered is not None and remembered[0] == args.urn and remembered[1] == properties:
-        return remembered[2]
     request = Request.of(properties, _is_unknown)
-    found = Deployment(
-        args.urn,
-        args.name,
-        request,
-        review_only(request),
-        tuple(_errors({key: properties.get(key) for key in (METADATA, SPEC)})),
-    )
-    _last.deployment = (args.urn, properties, found)
-    return found
+    errors = tuple(_errors({key: properties.get(key) for key in (METADATA, SPEC)}))
+    return Deployment(args.urn, args.name, request, review_only(request), errors)
 
 
 def without_crashing(

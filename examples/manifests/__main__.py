@@ -1,9 +1,8 @@
-"""Every manifest under `deployments/`, or whatever `gpustack-components:manifests` names instead."""
+"""Every manifest under `deployments/`, deployed as it stands."""
 
 import pulumi
 
 import gpustack_components as gpustack
 
-patterns = pulumi.Config("gpustack-components").get_object("manifests", ["deployments/*.yaml"])
-deployed = gpustack.from_files(patterns or [])
+deployed = gpustack.from_files("deployments/*.yaml")
 pulumi.export("endpoints", deployed.endpoints)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
+from gpustack_components.components.config import manifests
 from gpustack_components.components.instance_type import InstanceType, states_quota
 from gpustack_components.components.manifests import read, resource_name_of
 from gpustack_components.components.model_deployment import ModelDeployment
@@ -30,7 +31,7 @@ class Deployed:
 
 
 def from_files(
-    patterns: str | Sequence[str],
+    patterns: str | Sequence[str] | None = None,
     *,
     bindings: "Sequence[Binding]" = (),
     settings: Mapping[str, Any] | None = None,
@@ -42,12 +43,14 @@ def from_files(
 ) -> Deployed:
     """Declare every ModelDeployment of the files that paths and globs name, relative to the program's directory.
 
-    Other documents of the files, and `bindings`, are what the deployments may depend on. An InstanceType whose
-    document states its quota (see `InstanceType.from_document`) becomes an `InstanceType` component, so the program
-    makes its queue; any other describes a queue that is there. Each deployment's logical name is
-    `<namespace>/<name>`. Raises `pulumi.RunError` naming every file that cannot be read.
+    Without `patterns` the stack's configuration names them (`gpustack-components:manifests`, a path or glob or a list).
+    Other documents of the files, and `bindings`, are what the deployments may depend on. An InstanceType whose document
+    states its quota (see `InstanceType.from_document`) becomes an `InstanceType` component, so the program makes its
+    queue; any other describes a queue that is there. Each deployment's logical name is `<namespace>/<name>`. Raises
+    `pulumi.RunError` naming every file that cannot be read.
     """
-    found = read([patterns] if isinstance(patterns, str) else patterns)
+    named = manifests() if patterns is None else patterns
+    found = read([named] if isinstance(named, str) else named)
     made = {
         document["metadata"]["name"]: InstanceType.from_document(
             document, kubeconfig=kubeconfig, context=context, opts=opts

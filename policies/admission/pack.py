@@ -89,7 +89,7 @@ def _reports(group: Group, rule: str) -> bool:
 
 def _policy(group: Group) -> Policy:
     def judge(args: ResourceValidationArgs, report: ReportViolation) -> None:
-        deployment = deployment_of(args)
+        deployment = deployment_of(args, group.name)
         if deployment is None:
             return
         for refusal in deployment.judgement.refusals:

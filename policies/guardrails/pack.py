@@ -160,10 +160,10 @@ def judge_impostors(args: ResourceValidationArgs, report: ReportViolation) -> No
 
 
 def _on_deployments(
-    judge: Callable[[Deployment, Config], Iterator[Finding]],
+    policy: str, judge: Callable[[Deployment, Config], Iterator[Finding]]
 ) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
-        deployment = deployment_of(args)
+        deployment = deployment_of(args, policy)
         if deployment is None or deployment.document is None:
             return
         for path, sentence in judge(deployment, to_plain(args.get_config())):
@@ -199,7 +199,7 @@ POLICIES: list[Policy] = [
         "images",
         "Images come from allowed registries and are named firmly enough.",
         "Mirror the image into an allowed registry and name it by digest.",
-        _on_deployments(judge_images),
+        _on_deployments("images", judge_images),
         {
             "allowedRegistries": {**_NAMES, "description": "Registries or paths, e.g. registry.example.com/llm."},
             "requireDigest": {"type": "boolean", "default": False, "description": "Every image is named by digest."},
@@ -210,7 +210,7 @@ POLICIES: list[Policy] = [
         "card-budget",
         "The deployments of a namespace and of the stack stay within their budgets of cards.",
         "Lower replicas or cards, or have the budget raised.",
-        _on_deployments(judge_budget),
+        _on_deployments("card-budget", judge_budget),
         {
             "cardsPerNamespace": {
                 "type": "object",
@@ -224,7 +224,7 @@ POLICIES: list[Policy] = [
         "placement",
         "Roles use allowed instance types, and namespaces attach to KV cache pools they may use.",
         "Name an allowed instance type or pool.",
-        _on_deployments(judge_placement),
+        _on_deployments("placement", judge_placement),
         {
             "allowedInstanceTypes": {**_NAMES, "description": "InstanceTypes that roles may name; empty: all."},
             "allowedPools": {
@@ -238,7 +238,7 @@ POLICIES: list[Policy] = [
         "roles",
         "Roles stay within the organisation's limits for replicas, arguments and privileges.",
         "Change the role as the message says.",
-        _on_deployments(judge_roles),
+        _on_deployments("roles", judge_roles),
         {
             "maxReplicas": {"type": "integer", "description": "Most replicas of one role."},
             "forbiddenArguments": {**_NAMES, "description": "Engine flags by full name, e.g. --trust-remote-code."},
@@ -250,7 +250,7 @@ POLICIES: list[Policy] = [
         "labels",
         "Deployments carry the labels that the organisation reports by.",
         "Add the label to metadata.labels.",
-        _on_deployments(judge_labels),
+        _on_deployments("labels", judge_labels),
         {
             "required": {
                 "type": "object",
