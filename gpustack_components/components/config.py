@@ -1,6 +1,7 @@
 """What the stack's configuration decides: manifests, settings, timeouts, and the cluster.
 
-`gpustack-components:manifests` is a path or glob, or a list of them; `gpustack-components:settings` and
+`gpustack-components:manifests` is a path or glob, or a list of them; `gpustack-components:adopt` lists former owners
+(after a stack was renamed, say); `gpustack-components:settings` and
 `gpustack-components:timeouts` are mappings. The cluster is the one pulumi-kubernetes would use:
 `kubernetes:kubeconfig` and `kubernetes:context`, else the ambient one.
 """
@@ -14,6 +15,21 @@ from pulumi.runtime.config import get_config
 NAMESPACE = "gpustack-components"
 KUBECONFIG_KEY = "kubernetes:kubeconfig"
 CONTEXT_KEY = "kubernetes:context"
+
+
+def adopted() -> list[str]:
+    """Former owners whose objects this stack takes over (`gpustack-components:adopt`); empty when it is not set.
+
+    Raises `pulumi.RunError` when it is no list.
+    """
+    text = get_config(f"{NAMESPACE}:adopt")
+    value: Any = _value(text) if text else []
+    if not isinstance(value, list):
+        raise pulumi.RunError(
+            f"{NAMESPACE}:adopt must be a list of former owners, found {text}; set it with "
+            f"`pulumi config set --path '{NAMESPACE}:adopt[0]' 'pulumi stack ORGANISATION/PROJECT/STACK'`"
+        )
+    return [str(one) for one in cast("list[Any]", value)]
 
 
 def manifests() -> list[str]:

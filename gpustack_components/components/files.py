@@ -53,7 +53,7 @@ def from_files(
     found = read([named] if isinstance(named, str) else named)
     made = {
         document["metadata"]["name"]: InstanceType.from_document(
-            document, kubeconfig=kubeconfig, context=context, opts=opts
+            document, kubeconfig=kubeconfig, context=context, opts=pulumi.ResourceOptions.merge(opts, None)
         )
         for document in found.bindings
         if states_quota(document)
@@ -70,7 +70,7 @@ def from_files(
             adopt=adopt,
             kubeconfig=kubeconfig,
             context=context,
-            opts=opts,
+            opts=pulumi.ResourceOptions.merge(opts, None),
         )
         for document in found.deployments
     }

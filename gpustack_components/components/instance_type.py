@@ -11,12 +11,13 @@ from gpustack_components.cluster import keys, readings
 from gpustack_components.cluster.port import CLUSTER_QUEUE, ClusterError
 from gpustack_components.components import program
 from gpustack_components.components.arguments import API_VERSION
+from gpustack_components.components.config import NAMESPACE
 from gpustack_components.components.kubernetes import KubernetesObject, marked
 from gpustack_components.components.plain import Json, plain
 
 if TYPE_CHECKING:
     from gpustack_components.api.instance_type import InstanceType as Document
-    from gpustack_components.components.program import Target
+    from gpustack_components.components.program import Program, Target
 
 TYPE = "gpustack:index:InstanceType"
 
@@ -140,10 +141,12 @@ class InstanceType(pulumi.ComponentResource):
         )
         shared = program.current()
         target = shared.target(kubeconfig, context)
-        _refuse_foreign(target, self.name, shared.owner)
+        given = self.get_provider("kubernetes:core/v1:Service")
+        if given is None or target.given:
+            _refuse_foreign(shared, target, self.name)
         from gpustack_components.render.queues import instance_type_objects
 
-        provider = self.get_provider("kubernetes:core/v1:Service") or shared.provider(target)
+        provider = given or shared.provider(target)
         nodes, per_node, labels = quota_of(document)
         try:
             manifests = instance_type_objects(
@@ -263,9 +266,9 @@ def read(document: Mapping[str, Any]) -> "Document":
     return decoded.document
 
 
-def _refuse_foreign(target: "Target", name: str, owner: str) -> None:
-    """Raise `pulumi.RunError` when the queue is somebody else's to make; a cluster that does not answer is left to
-    the resources.
+def _refuse_foreign(shared: "Program", target: "Target", name: str) -> None:
+    """Raise `pulumi.RunError` when the queue is somebody else's to make; a cluster that does not answer is left to the
+    resources.
     """
     try:
         if target.cluster is None:
@@ -278,12 +281,10 @@ def _refuse_foreign(target: "Target", name: str, owner: str) -> None:
         queue = target.cluster.get(CLUSTER_QUEUE, None, name)
     except ClusterError:
         return
-    if queue is None:
-        return
-    mark = readings.annotation(queue, keys.OWNER)
-    if mark != owner:
+    mark = readings.annotation(queue, keys.OWNER) or "" if queue is not None else shared.owner
+    if not shared.owns(mark):
         raise pulumi.RunError(
             f"InstanceType {name}: the ClusterQueue {name} exists and belongs to "
-            f"{mark or 'somebody who left no mark'}; "
-            "pass a document of the InstanceType in bindings to use it as it is, or choose another name"
+            f"{mark or 'somebody who left no mark'}; pass a document of the InstanceType in bindings to use it "
+            f"as it is, choose another name, or take it over with `pulumi config set --path '{NAMESPACE}:adopt[0]' {mark!r}`"
         )

@@ -79,7 +79,7 @@ class LocalQueues:
         if key not in self._shared.queues:
             survey = self._shared.survey(self._target, namespace)
             mark = survey.queues.get(entrance, self._shared.owner)
-            used_as_it_is = survey.operator or mark != self._shared.owner
+            used_as_it_is = survey.operator or not self._shared.owns(mark)
             self._shared.queues[key] = None if used_as_it_is else self._make(namespace, instance_type, entrance)
         return self._shared.queues[key]
 

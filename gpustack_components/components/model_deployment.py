@@ -71,9 +71,9 @@ class ModelDeployment(pulumi.ComponentResource):
         keys) with `namespace` and `metadata` builds one, named after the resource unless `metadata` names it.
         `bindings` are what it depends on: `InstanceType` components and documents of InstanceTypes, KV cache objects
         and ModelArtifacts. `settings` go by their dashed names. `timeouts` are `admission` (30m), `ready` (20m),
-        `drain` (5m) and `lease` (20s). `adopt` names former owners whose deployment may be taken over. `kubeconfig`
-        (text or path) and `context` choose the cluster; without them stack configuration does
-        (`kubernetes:kubeconfig`, `kubernetes:context`), then the ambient kubeconfig.
+        `drain` (5m) and `lease` (20s). `adopt` names former owners whose deployment may be taken over, beside those
+        of the stack's configuration. `kubeconfig` (text or path) and `context` choose the cluster; without them stack
+        configuration does (`kubernetes:kubeconfig`, `kubernetes:context`), then the ambient kubeconfig.
 
         `settings` and `timeouts` default to the stack's configuration (`gpustack-components:settings`,
         `gpustack-components:timeouts`).
@@ -96,7 +96,7 @@ class ModelDeployment(pulumi.ComponentResource):
             unknown=arguments.without_outputs(composed).unknown,
         )
         judgement = judge(asked)
-        inputs = _inputs(composed, raw_bindings, chosen, shared.owner, adopt)
+        inputs = _inputs(composed, raw_bindings, chosen, shared.owner, (*adopt, *shared.adopted))
         super().__init__(TYPE, resource_name, {key: inputs[key] for key in _SHOWN if key in inputs}, opts)
         self.name, self.namespace = asked.name, asked.namespace
         target = shared.target(kubeconfig, context)

@@ -4,7 +4,7 @@ A LocalQueue serves every deployment of its namespace and entrance, so there is 
 entrance, made by whoever asks first and child of none. One that exists without this stack's mark is used as it is.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from pulumi.runtime.settings import get_root_resource
 
 from gpustack_components.cluster import keys, readings
 from gpustack_components.cluster.port import CUSTOM_RESOURCE_DEFINITION, LOCAL_QUEUE, Cluster, ClusterError, Forbidden
-from gpustack_components.components.config import configured_cluster
+from gpustack_components.components.config import adopted, configured_cluster
 
 if TYPE_CHECKING:
     import pulumi_kubernetes
@@ -97,6 +97,8 @@ class Program:
 
     owner: str
     """The mark this run puts on shared objects."""
+    adopted: Sequence[str] = ()
+    """Former owners whose objects this stack takes over."""
     targets: list[Target] = field(default_factory=list[Target])
     """The distinct clusters, in the order they were first named."""
     deployments: dict[tuple[Target, str, str], str] = field(default_factory=dict[tuple[Target, str, str], str])
@@ -110,6 +112,10 @@ class Program:
         default_factory=dict[Target, "pulumi_kubernetes.Provider"]
     )
     _surveys: dict[tuple[Target, str], Survey] = field(default_factory=dict[tuple[Target, str], Survey])
+
+    def owns(self, mark: str) -> bool:
+        """Whether a mark on an object makes it this stack's to manage."""
+        return mark == self.owner or mark in self.adopted
 
     def target(self, kubeconfig: "str | pulumi.Output[str] | None", context: str | None) -> Target:
         """The cluster that the arguments name; equal arguments give the same object."""
@@ -156,5 +162,5 @@ def current() -> Program:
     """What the running program shares; a new one for every run, also for several runs in one process."""
     root: Any = get_root_resource() or current
     if root not in _programs:
-        _programs[root] = Program(stack_owner())
+        _programs[root] = Program(stack_owner(), adopted())
     return _programs[root]

@@ -8,8 +8,10 @@ the cluster.
 
 import getpass
 import sys
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+import traceback
+from collections.abc import Callable
+from functools import cache, partial, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pulumi.dynamic import (
     CheckFailure,
@@ -35,14 +37,45 @@ if TYPE_CHECKING:
     from gpustack_components.components.preview import Shown
     from gpustack_components.rollout.contract import Outcome
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 CONVERGED = "Converged"
 INCOMPLETE = "Incomplete"
 
 
 class RolloutError(Exception):
-    """A call that must fail: the sentences a person reads, without traceback or module path."""
+    """A call that must fail: the sentences a person reads, without traceback or module path.
+
+    The SDK formats the traceback of whatever a provider raises; this limit is the only way to leave it out.
+    """
 
     __module__ = "builtins"
+
+    def __init__(self, sentences: str) -> None:
+        super().__init__(sentences)
+        sys.tracebacklimit = 0
+
+
+def _spoken(call: Callable[P, R]) -> Callable[P, R]:
+    """A call of the provider whose defects are said in one sentence."""
+
+    @wraps(call)
+    def spoken(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(*args, **kwargs)
+        except RolloutError:
+            raise
+        except Exception as defect:
+            raise RolloutError(_defect(defect)) from None
+
+    return spoken
+
+
+def _defect(defect: Exception) -> str:
+    where = traceback.extract_tb(defect.__traceback__)[-1:]
+    place = "".join(f" at {frame.filename}:{frame.lineno}" for frame in where)
+    return f"a defect of gpustack_components, please report it: {defect!r}{place}"
 
 
 def is_unknown(value: Any) -> bool:
@@ -58,10 +91,10 @@ class RolloutProvider(ResourceProvider):
 
     def configure(self, req: ConfigureRequest) -> None:
         """Take the cluster of the stack's configuration, and start to listen for the end of the run."""
-        sys.tracebacklimit = 0
         self._configured = (req.config.get("kubernetes:kubeconfig"), req.config.get("kubernetes:context"))
         interruption.attend()
 
+    @_spoken
     def check(self, _olds: Json, news: Json) -> CheckResult:
         """Refuse what admission refuses; add the plan, and what it was made from, to the inputs."""
         from gpustack_components.components.preview import preview
@@ -74,6 +107,7 @@ class RolloutProvider(ResourceProvider):
             _say_plan(asked, shown)
         return CheckResult(inputs, [CheckFailure("", sentence) for sentence in shown.refused])
 
+    @_spoken
     def diff(self, _id: str, _olds: Json, _news: Json) -> DiffResult:
         """Whether there is anything to do: an edit, a run that did not end well, or a cluster that disagrees with the
         state.
@@ -87,15 +121,18 @@ class RolloutProvider(ResourceProvider):
         )
         return DiffResult(changes=edited or unsettled or _olds.get(keys.PHASE) != CONVERGED)
 
+    @_spoken
     def create(self, props: Json) -> CreateResult:
         """Bring the deployment about; a rollout that does not end well is `Incomplete`, and kept."""
         asked = Request.of(props, is_unknown)
         return CreateResult(asked.label, self._converge(asked, props))
 
+    @_spoken
     def update(self, _id: str, _olds: Json, _news: Json) -> UpdateResult:
         """Bring the edit about, from wherever the last run stopped."""
         return UpdateResult(self._converge(Request.of(_news, is_unknown), _news))
 
+    @_spoken
     def read(self, id_: str, props: Json) -> ReadResult:
         """What a refresh finds: nothing any more, or whether the cluster still agrees with the state."""
         from gpustack_components.components.preview import recheck
@@ -114,6 +151,7 @@ class RolloutProvider(ResourceProvider):
         engine_link.say(asked.resource_urn, text, level="warning", lasting=True)
         return ReadResult(id_, {**props, keys.PHASE: INCOMPLETE, keys.REASONS: list(found), keys.READY: False})
 
+    @_spoken
     def delete(self, _id: str, _props: Json) -> None:
         """Remove everything of the deployment and wait until it is gone; raises while anything is left, so that it
         stays in state.
@@ -172,24 +210,25 @@ class RolloutProvider(ResourceProvider):
             holder=_holder(asked),
             adopt=frozenset(asked.adopt),
         )
+        timeouts = read_timeouts(asked)[0]
         with interruption.operation() as stop:
             try:
                 outcome = converge(
                     cluster,
                     wanted,
-                    timeouts=read_timeouts(asked)[0],
+                    timeouts=timeouts,
                     progress=partial(engine_link.say, asked.resource_urn),
                     stop=stop,
                 )
             except (RolloutRefused, _cluster_error()) as failure:
                 raise RolloutError(f"{asked.label} was not begun: {failure}") from None
             except Exception as defect:
-                outcome = Outcome(INCOMPLETE, (f"a defect of gpustack_components, please report it: {defect!r}",))
+                outcome = Outcome(INCOMPLETE, (_defect(defect),))
         return {
             **kept(props),
             keys.PHASE: CONVERGED if outcome.phase == CONVERGED else INCOMPLETE,
             keys.REASONS: list(_reasons(outcome)),
-            keys.READY: outcome.phase == CONVERGED,
+            keys.READY: outcome.phase == CONVERGED and timeouts.ready > 0,
             keys.ENDPOINT: endpoint_of(judgement.resolved),
         }
 
