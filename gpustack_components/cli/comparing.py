@@ -170,8 +170,8 @@ def _worded(change: "Change") -> str:
         return f"~ {change.part} {change.name}: {before} -> {after}  {origin}"
     sign, value = ("+", change.after) if change.before is None else ("-", change.before)
     value = value or ""
-    if change.part == "argument":
-        return f"{sign} argument {cut(value)}  {origin}"
+    if change.part.endswith("argument"):
+        return f"{sign} {change.part} {cut(value)}  {origin}"
     return f"{sign} {change.part} {change.name}: {cut(value)}  {origin}"
 
 

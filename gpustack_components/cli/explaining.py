@@ -74,8 +74,8 @@ def lines(pods: Sequence[ExplainedPod]) -> Iterator[str]:
 
 def _row(line: "Explained") -> tuple[str, ...]:
     value = line.value
-    if line.part == "argument":
-        value = value.removeprefix(line.name).strip()
+    if line.part.endswith("argument"):
+        value = value.removeprefix(line.name).lstrip(" =")
     return line.part, line.name, line.rule, line.field or _CONSTANT, cut(value)
 
 

@@ -16,6 +16,7 @@ from gpustack_components.render.argv import path
 from gpustack_components.render.environment import rank
 from gpustack_components.render.origin import Origin
 from gpustack_components.render.replica import render_replica
+from gpustack_components.render.sidecar import routing_proxy
 from gpustack_components.render.template import Template, template
 
 Part = Literal[
@@ -28,8 +29,12 @@ Part = Literal[
     "request",
     "label",
     "annotation",
-    "container",
     "container field",
+    "container",
+    "sidecar field",
+    "sidecar argument",
+    "sidecar env",
+    "sidecar port",
 ]
 """What kind of thing in a Pod is explained."""
 
@@ -61,7 +66,7 @@ def explain(
         *_metadata(pod, role, shared),
         *_pod_fields(pod["spec"], role),
         *_main(resolved, role, shared, pod["spec"]["containers"][shared.main_index], ordinal),
-        *_sidecars(pod["spec"]),
+        *_sidecar(resolved, role),
     )
 
 
@@ -136,8 +141,25 @@ def _main(
         yield _line("request", pair.key, pair.value, pair.origin)
 
 
-def _sidecars(spec: dict[str, Any]) -> Iterator[Explained]:
-    origin = Origin("routing proxy of a decoder (9.1)", "spec.router.name")
-    for container in (*spec.get("initContainers", ()), *spec["containers"]):
-        if container["name"] != keys.MAIN_CONTAINER:
-            yield _line("container", container["name"], container["image"], origin)
+def _sidecar(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterator[Explained]:
+    """The routing proxy of a decoder, the only other container there is."""
+    proxy = routing_proxy(resolved, role)
+    if proxy is None:
+        return
+    rule = "routing proxy of a decoder (9.1)"
+    external, own = Origin(rule, path(role, "ports")), Origin(rule, path(role, "extraArgs"))
+    there = Origin(rule, "spec.router.name")
+    image = Origin(rule, "setting model-deployment-routing-sidecar-image")
+    yield _line("container", proxy["name"], proxy["image"], image)
+    for name in ("imagePullPolicy", "securityContext", "restartPolicy"):
+        if name in proxy:
+            yield _line("sidecar field", name, proxy[name], there)
+    origins = {"--port": external, "--model-server-port": own, "--kv-connector": Origin(rule, "spec.engine.name")}
+    origins |= {"--enable-tls": own, "--tls-insecure-skip-verify": own}
+    for token in proxy["args"]:
+        flag = token.partition("=")[0]
+        yield _line("sidecar argument", flag, token, origins.get(flag, there))
+    for entry in proxy["env"]:
+        yield _line("sidecar env", entry["name"], entry.get("value", entry.get("valueFrom")), there)
+    for port in proxy["ports"]:
+        yield _line("sidecar port", port["name"], f"{port['containerPort']}/{port['protocol']}", external)

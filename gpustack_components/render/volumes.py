@@ -153,10 +153,11 @@ def _compile_cache(resolved: ResolvedDeployment, role: ResolvedRole, taken: set[
     if role.take_over or COMPILE_CACHE_PATH in taken:
         return
     name = "gpustack-compile-cache"
+    image = path(role, "image") if role.declared.image else "spec.engine.image"
     yield Mounted(
         {"name": name, "hostPath": {"path": compile_cache_path(resolved, role), "type": "DirectoryOrCreate"}},
         {"name": name, "mountPath": COMPILE_CACHE_PATH},
-        Origin("compile cache (10.1)"),
+        Origin("compile cache (10.1)", f"spec.model.name, {image} and {path(role, 'extraArgs')}"),
     )
 
 

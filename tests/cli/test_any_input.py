@@ -68,3 +68,12 @@ def test_any_snapshot_gets_an_answer(documents: Path, snapshot: bytes) -> None:
     assert ran.exit_code in (0, 2), ran.stderr
     assert "Traceback" not in ran.output
     assert ran.output.strip()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(before=INPUTS)
+def test_any_earlier_document_gets_an_answer(documents: Path, before: bytes) -> None:
+    ran = CliRunner().invoke(app, ["render", "-f", str(documents), "--diff", "-"], input=before)
+    assert ran.exit_code in (0, 1, 2, 3), ran.stderr
+    assert "Traceback" not in ran.output
+    assert ran.output.strip()

@@ -36,6 +36,13 @@ def test_everything_in_the_pod_is_explained_and_nothing_else(name: str) -> None:
     assert {line.name: line.value for line in of("annotation")} == pod["metadata"]["annotations"]
     fields = {line.name for line in of("container field")}
     assert fields | {"name", "command", "env", "ports", "resources", "volumeMounts"} == set(main)
+    for proxy in pod["spec"].get("initContainers", []):
+        assert [(line.name, line.value) for line in of("container")] == [(proxy["name"], proxy["image"])]
+        assert [line.value for line in of("sidecar argument")] == proxy["args"]
+        assert [line.name for line in of("sidecar env")] == [entry["name"] for entry in proxy["env"]]
+        assert [line.name for line in of("sidecar port")] == [port["name"] for port in proxy["ports"]]
+        fields = {line.name for line in of("sidecar field")}
+        assert fields | {"name", "image", "args", "env", "ports"} == set(proxy)
     assert all(re.search(r"\(.*\d.*\)$", line.rule) for line in lines), "every rule names its section"
 
 
