@@ -3,7 +3,7 @@ BIN := .venv/bin
 CLUSTER ?= sandbox
 PYTEST_FLAGS ?=
 
-.PHONY: help venv sandbox demo clean check test bench
+.PHONY: help venv sandbox demo clean check test bench engine-parsers
 
 help:
 	@echo "make venv      .venv with the package (editable) and the development tools"
@@ -13,6 +13,7 @@ help:
 	@echo "make check     linters, types, import contracts"
 	@echo "make test      make check, then all tests; PYTEST_FLAGS are handed to pytest"
 	@echo "make bench     benchmarks against their baselines"
+	@echo "make engine-parsers   ask the real parsers of vLLM, SGLang and the routers again; takes 15 GB of disk for a while"
 
 venv: .venv/installed
 
@@ -44,3 +45,6 @@ test: check
 
 bench: venv
 	$(BIN)/python -m benchmarks
+
+engine-parsers: venv
+	$(BIN)/python -m tests.engine_parsers
