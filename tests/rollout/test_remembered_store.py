@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 from simulated import SimulatedClock, SimulatedCluster, SimulatedView
 
+from gpustack_components.bindings.catalog import Bindings
 from gpustack_components.bindings.kv_cache import Domain, Store
+from gpustack_components.bindings.settings import Settings
+from gpustack_components.cli.standing import Known, expected_of
+from gpustack_components.cluster.readings import fingerprint
 from gpustack_components.components.judgement import encode
 from gpustack_components.components.preview import prepare, preview, recheck
 from gpustack_components.components.request import Request
@@ -95,6 +99,14 @@ def test_another_store_rolls_every_replica_and_is_remembered_from_then_on(world:
     assert world.up(OTHER_ENDPOINT).phase == "Converged"
     assert not world.uids & before
     assert world.record.store is not None and world.record.store.endpoint == "elsewhere:1"
+
+
+def test_status_compares_with_the_store_that_is_remembered(world: World) -> None:
+    away = Bindings.of([build.instance_type()])
+    known = Known(away, Settings(), frozenset(), (1, 35), operator_present=False)
+    ours = {fingerprint(pod) for pod in world.cluster.pods()}
+    assert {seat[0] for seat in expected_of(DOCUMENT, known, world.record.store).hashes["server"]} == ours
+    assert {seat[0] for seat in expected_of(DOCUMENT, known).hashes["server"]}.isdisjoint(ours)
 
 
 def test_a_deployment_that_never_had_its_store_runs_without_one() -> None:
