@@ -286,5 +286,6 @@ def _refuse_foreign(shared: "Program", target: "Target", name: str) -> None:
         raise pulumi.RunError(
             f"InstanceType {name}: the ClusterQueue {name} exists and belongs to "
             f"{mark or 'somebody who left no mark'}; pass a document of the InstanceType in bindings to use it "
-            f"as it is, choose another name, or take it over with `pulumi config set --path '{NAMESPACE}:adopt[0]' {mark!r}`"
+            "as it is, choose another name, or take it over with "
+            f"`pulumi config set --path '{NAMESPACE}:adopt[0]' {mark!r}`"
         )

@@ -187,7 +187,7 @@ def _policy(
         config_schema=PolicyConfigSchema(properties),
         severity=Severity.HIGH,
         remediation_steps=remediation,
-        url=f"{DOCS}/how-to/guardrails.md",
+        url=f"{DOCS}/how-to/policy-packs.md",
     )
 
 
