@@ -1,7 +1,9 @@
 """A deployment on a real cluster: its queues, its Pods, and an eye on every request and every moment."""
 
 import contextlib
+import json
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +13,22 @@ from typing import Any
 from gpustack_components.api import names
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.client import Client, connect
-from gpustack_components.cluster.port import CLUSTER_QUEUE, LOCAL_QUEUE, POD, RESOURCE_FLAVOR, WORKLOAD, Json
+from gpustack_components.cluster.port import (
+    CLUSTER_QUEUE,
+    CONFIG_MAP,
+    LEASE,
+    LOCAL_QUEUE,
+    POD,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    Json,
+)
 from gpustack_components.cluster.readings import admitted, annotation, at, label, name, ordinal, owner_uids, terminating
 from gpustack_components.cluster.requests import Request
 from gpustack_components.rollout.contract import Outcome, Timeouts, Wanted
 from gpustack_components.rollout.converge import converge, teardown
 from gpustack_components.rollout.desired import Desired, DesiredRole
+from gpustack_components.rollout.record import record_name
 
 NAME = "qwen"
 QUEUE = "queue"
@@ -42,6 +54,7 @@ class Role:
     size: int = 1
     cards: int = 1
     annotations: Mapping[str, str] = field(default_factory=dict)
+    queue: str = QUEUE
 
 
 def wanted(namespace: str, roles: Mapping[str, Role], *, owner: str = OWNER) -> Wanted:
@@ -105,7 +118,7 @@ def _pod(namespace: str, role: str, of: Role, replica: int, member: int) -> Json
                 keys.APP_COMPONENT: role,
                 keys.POD_ORDINAL: str(replica),
                 keys.MEMBER_INDEX: str(member),
-                keys.QUEUE_NAME: QUEUE,
+                **({keys.QUEUE_NAME: of.queue} if of.queue else {}),
                 keys.GROUP_NAME: names.group_name(namespace, NAME, role, replica),
             },
             "annotations": {
@@ -216,6 +229,30 @@ class Lab:
             timeouts=timeouts or Timeouts(drain=20, lease=3),
             progress=self.lines.append,
         )
+
+    def close_lease(self) -> None:
+        """What a person does after a driver died elsewhere: remove its Lease."""
+        self.unseen.delete(LEASE, self.namespace, record_name(NAME))
+
+    def scribble(self, **state: Any) -> None:
+        """Write into the record as another driver would."""
+        stored = self.unseen.get(CONFIG_MAP, self.namespace, record_name(NAME))
+        assert stored is not None
+        self.unseen.replace({**stored, "data": {**stored["data"], "state": json.dumps(state)}})
+
+    def annotate_record(self) -> None:
+        """Change the record's version and nothing of what it says."""
+        stored = self.unseen.get(CONFIG_MAP, self.namespace, record_name(NAME))
+        assert stored is not None
+        stored["metadata"]["annotations"]["somebody"] = "was here"
+        self.unseen.replace(stored)
+
+    def until(self, condition: Callable[[], Any], seconds: float = 20) -> None:
+        """Wait for something to come about."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, "it did not come about"
+            time.sleep(0.05)
 
     def pods(self, role: str = "server") -> list[Json]:
         """The role's Pods, terminating ones included."""

@@ -1,11 +1,12 @@
 """A short notation for the state of replicas, as the worked sequences of the rollout sheet (5.4) write them.
 
-One replica: `<configuration>[<total>]:<members>/<workload>`, for example `old/A`, `new[2]:0,1/q`, `old[2]:0/A`, `old~run/A`.
+One replica: `<configuration>[<total>]:<members>/<workload>`, for example `old/A`, `new[2]:0,1/q`, `old~run/A`.
 
 - `<members>`: seats that are filled, all of them when absent; `0!` is a member that is being deleted.
 - after the configuration: `~run` deleted and still running, `~out` deleted and exited, `~done` ended by itself; else
   running under an admitted Workload, and behind the gate under any other.
-- `<workload>`: `A` admitted, `q` waiting for its first admission, `p` preempted, `T` being deleted, `-` none, `F` foreign.
+- `<workload>`: `A` admitted, `q` waiting for its first admission, `p` preempted, `T` being deleted, `-` none,
+  `F` foreign.
 """
 
 import re

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from lab import OWNER, Role, wanted
-from simulated import Killed, SimulatedClock, SimulatedCluster, SimulatedView
 
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import Json
@@ -29,6 +27,8 @@ from gpustack_components.cluster.readings import (
 from gpustack_components.rollout.contract import Outcome, Timeouts, Wanted
 from gpustack_components.rollout.converge import converge, teardown
 from gpustack_components.rollout.record import Record
+from tests.rollout.lab import OWNER, Role, wanted
+from tests.rollout.simulated import Killed, SimulatedClock, SimulatedCluster, SimulatedView
 
 NAMESPACE = "team-a"
 TIMEOUTS = Timeouts(admission=60, drain=60, ready=60, lease=0)

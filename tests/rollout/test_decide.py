@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import yaml
-from notation import desired, observed, say, say_slot, slot
 
 from gpustack_components.rollout.actions import EnsureService, PruneService
 from gpustack_components.rollout.decide import decide
+from tests.rollout.notation import desired, observed, say, say_slot, slot
 
 CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "cases" / "decide.yaml").read_text())
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import yaml
-from notation import desired, observed, slot
 
 from gpustack_components.api.quantity import Quantity
 from gpustack_components.rollout.forecast import changes, forecast
 from gpustack_components.rollout.wording import place
+from tests.rollout.notation import desired, observed, slot
 
 CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "cases" / "forecast.yaml").read_text())
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import EXIT_AFTER, EXIT_CODE, HANG, NAME, OWNER, QUEUE, READY_AFTER, Lab, Role, wanted
 
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.client import Client, connect
@@ -18,6 +17,7 @@ from gpustack_components.cluster.readings import annotation, name, ordinal, term
 from gpustack_components.rollout.contract import RolloutRefused, Timeouts
 from gpustack_components.rollout.converge import converge
 from gpustack_components.rollout.record import Record, record_name
+from tests.rollout.lab import EXIT_AFTER, EXIT_CODE, HANG, NAME, OWNER, QUEUE, READY_AFTER, Lab, Role, wanted
 
 pytestmark = pytest.mark.cluster
 ENDINGS = pytest.mark.parametrize("code", ["0", "1"], ids=["exit 0", "exit 1"])
@@ -134,7 +134,7 @@ def test_an_evicted_replica_is_cleared_and_queues_again(lab: Lab) -> None:
     role = Role(replicas=2, annotations={EXIT_CODE: "0"})
     lab.up(server=role)
     lab.set_quota(2, stopPolicy="HoldAndDrain")
-    _until(lambda: all(terminating(pod) for pod in lab.pods()))
+    lab.until(lambda: all(terminating(pod) for pod in lab.pods()))
     lab.set_quota(2, stopPolicy="None")
     repaired = lab.up(server=role)
     assert repaired.phase == "Converged", repaired.reasons
@@ -193,7 +193,7 @@ def test_a_second_driver_hears_who_holds_the_deployment(lab: Lab) -> None:
     first = threading.Thread(target=lambda: lab.up(server=Role(replicas=2), stop=stop))
     first.start()
     try:
-        _until(lambda: lab.unseen.get(LEASE, lab.namespace, record_name(NAME)) is not None)
+        lab.until(lambda: lab.unseen.get(LEASE, lab.namespace, record_name(NAME)) is not None)
         with pytest.raises(RolloutRefused, match=rf"is being driven by a test on .* process {os.getpid()} since"):
             lab.up(server=Role("v2", replicas=2), timeouts=Timeouts(lease=0.5))
     finally:
@@ -242,7 +242,7 @@ def test_a_foreign_pod_under_a_members_name_is_waited_for_and_left_alone(lab: La
     assert any(f"Pod {name(theirs)}, which belongs to somebody else" in reason for reason in outcome.reasons)
     assert lab.unseen.get(POD, lab.namespace, name(theirs)) is not None
     lab.unseen.delete(POD, lab.namespace, name(theirs))
-    _until(lambda: lab.unseen.get(POD, lab.namespace, name(theirs)) is None)
+    lab.until(lambda: lab.unseen.get(POD, lab.namespace, name(theirs)) is None)
     assert lab.up(server=Role(size=2)).phase == "Converged"
 
 
@@ -262,7 +262,7 @@ def test_waiting_for_admission_asks_the_server_nothing(lab: Lab) -> None:
     run = threading.Thread(target=lambda: lab.up(server=Role(replicas=2), stop=stop))
     run.start()
     try:
-        _until(lambda: len(lab.pods()) == 2 and lab.admitted_uids() == 1)
+        lab.until(lambda: len(lab.pods()) == 2 and lab.admitted_uids() == 1)
         time.sleep(2)
         before = len(lab.requests)
         time.sleep(4)
@@ -332,10 +332,3 @@ def _record(lab: Lab) -> Record:
     stored = lab.unseen.get(CONFIG_MAP, lab.namespace, record_name(NAME))
     assert stored is not None
     return Record.from_object(stored)
-
-
-def _until(condition: Any, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.05)

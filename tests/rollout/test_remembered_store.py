@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from simulated import SimulatedClock, SimulatedCluster, SimulatedView
 
 from gpustack_components.bindings.catalog import Bindings
 from gpustack_components.bindings.kv_cache import Domain, Store
@@ -20,6 +19,7 @@ from gpustack_components.rollout.contract import Outcome, Timeouts, Wanted
 from gpustack_components.rollout.converge import converge
 from gpustack_components.rollout.record import Record
 from tests.render import build
+from tests.rollout.simulated import SimulatedClock, SimulatedCluster, SimulatedView
 
 Json = dict[str, Any]
 
