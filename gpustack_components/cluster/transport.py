@@ -184,8 +184,9 @@ def open_session(source: kubeconfig.Source, context: str | None) -> Session:
             f"Context {context} was asked for, but {source.origin} leads to no kubeconfig to find it in."
         )
     access = None if source.in_cluster else kubeconfig.read(source, context)
-    from kubernetes.client import Configuration  # pyright: ignore[reportUnknownVariableType, reportMissingTypeStubs]
-    from kubernetes.client.rest import RESTClientObject  # pyright: ignore[reportUnknownVariableType, reportMissingTypeStubs]
+    with _loading:  # the official client's modules import each other, which two threads at once end with half of one
+        from kubernetes.client import Configuration  # pyright: ignore[reportUnknownVariableType, reportMissingTypeStubs]
+        from kubernetes.client.rest import RESTClientObject  # pyright: ignore[reportUnknownVariableType, reportMissingTypeStubs]
 
     configuration: Any = Configuration()
     configuration.socket_options = _keep_alive()

@@ -8,9 +8,11 @@ the cluster.
 
 import getpass
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from functools import cache, partial, wraps
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pulumi.dynamic import (
@@ -42,6 +44,9 @@ R = TypeVar("R")
 
 CONVERGED = "Converged"
 INCOMPLETE = "Incomplete"
+
+_connecting = threading.Lock()
+"""A login command of a kubeconfig runs once, not once for each of the provider's threads."""
 
 
 class RolloutError(Exception):
@@ -91,6 +96,7 @@ class RolloutProvider(ResourceProvider):
 
     def configure(self, req: ConfigureRequest) -> None:
         """Take the cluster of the stack's configuration, and start to listen for the end of the run."""
+        _load()
         self._configured = (req.config.get("kubernetes:kubeconfig"), req.config.get("kubernetes:context"))
         interruption.attend()
 
@@ -184,7 +190,8 @@ class RolloutProvider(ResourceProvider):
         """The cluster of the request: its own arguments, else the stack's configuration, else the ambient one."""
         given = asked.kubeconfig is not None or asked.context is not None
         kubeconfig, context = (asked.kubeconfig, asked.context) if given else self._configured
-        return _connection(kubeconfig, context, hasty)
+        with _connecting:
+            return _connection(kubeconfig, context, hasty)
 
     def _converge(self, asked: Request, props: Json) -> Json:
         from gpustack_components.components.judgement import encode, read_timeouts
@@ -231,6 +238,16 @@ class RolloutProvider(ResourceProvider):
             keys.READY: outcome.phase == CONVERGED and timeouts.ready > 0,
             keys.ENDPOINT: endpoint_of(judgement.resolved),
         }
+
+
+def _load() -> None:
+    """Import what any call needs, and build the document models, before four threads do so at once."""
+    for module in ("components.preview", "components.quota", "rollout.converge", "rollout.forecast", "cluster.client"):
+        import_module(f"gpustack_components.{module}")
+    from gpustack_components.api.decode import KINDS
+
+    for kind in KINDS.values():
+        kind.model_rebuild()
 
 
 @cache
