@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 Json = Any
-Check = Callable[[argparse.Namespace], "str | None"]
+Check = Callable[[argparse.Namespace], str | None]
 
 
 class Rejected(Exception):  # noqa: N818

@@ -35,7 +35,7 @@ def parsers() -> tuple[FlexibleArgumentParser, FlexibleArgumentParser]:
     return command, serve
 
 
-def refused_degree(found: argparse.Namespace) -> "str | None":
+def refused_degree(found: argparse.Namespace) -> str | None:
     """What vLLM's ParallelConfig says of each stated field by itself."""
     for name, value in vars(found).items():
         if name in PARALLEL and value is not None:
