@@ -13,8 +13,9 @@ from gpustack_components.components import arguments, program, request
 from gpustack_components.components.config import mapping as configured
 from gpustack_components.components.judgement import Judgement, encode, judge
 from gpustack_components.components.kubernetes import LocalQueues, Services
-from gpustack_components.components.plain import Json, plain
+from gpustack_components.components.plain import Json, Known, plain
 from gpustack_components.components.program import Program, Target
+from gpustack_components.components.relevance import relevant
 from gpustack_components.components.request import Request
 from gpustack_components.components.rollout import Rollout, fail_unless_converged, own_urn
 
@@ -81,19 +82,20 @@ class ModelDeployment(pulumi.ComponentResource):
         composed, problems = arguments.compose(
             resource_name, document=document, namespace=namespace, spec=spec, metadata=metadata
         )
-        depended, raw_bindings = _read(bindings)
+        outline = arguments.without_outputs(composed)
+        depended, raw_bindings = _read(bindings, outline)
         chosen = {
             request.SETTINGS: dict(settings) if settings is not None else configured("settings"),
             request.TIMEOUTS: dict(timeouts) if timeouts is not None else configured("timeouts"),
         }
         shared = program.current()
         asked = Request(
-            document=arguments.without_outputs(composed).value,
+            document=outline.value,
             bindings=tuple(raw_bindings),
             settings=plain(chosen[request.SETTINGS]),
             timeouts=plain(chosen[request.TIMEOUTS]),
             owner=shared.owner,
-            unknown=arguments.without_outputs(composed).unknown,
+            unknown=outline.unknown,
         )
         judgement = judge(asked)
         inputs = _inputs(composed, raw_bindings, chosen, shared.owner, (*adopt, *shared.adopted))
@@ -215,19 +217,16 @@ class ModelDeployment(pulumi.ComponentResource):
 _SHOWN = (request.METADATA, request.SPEC, request.BINDINGS, request.SETTINGS, request.TIMEOUTS)
 
 
-def _read(bindings: "Sequence[Binding]") -> tuple[list[pulumi.Resource], list[Json]]:
-    """The resources among the bindings, and every binding as a raw document."""
+def _read(bindings: "Sequence[Binding]", outline: Known) -> tuple[list[pulumi.Resource], list[Json]]:
+    """The resources among the bindings that the deployment depends on, and every such binding as a raw document."""
     from gpustack_components.components.instance_type import InstanceType
 
-    resources: list[pulumi.Resource] = []
-    documents: list[Json] = []
-    for one in bindings:
-        if isinstance(one, InstanceType):
-            resources.append(one)
-            documents.append(one.document)
-        else:
-            documents.append(arguments.as_json(one))
-    return resources, documents
+    documents = [one.document if isinstance(one, InstanceType) else arguments.as_json(one) for one in bindings]
+    kept = relevant(documents, outline.value, outline.unknown)
+    resources = [
+        one for one in bindings if isinstance(one, InstanceType) and any(one.document is other for other in kept)
+    ]
+    return list(resources), kept
 
 
 def _inputs(composed: Json, bindings: list[Json], chosen: Json, owner: str, adopt: Sequence[str]) -> Json:
