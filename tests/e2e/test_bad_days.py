@@ -55,19 +55,8 @@ def test_a_frozen_field_is_refused_by_preview_check_and_policy_pack_alike(new_ca
     assert "spec.model" in previewed.output
     assert "(identity-model)" in previewed.output
 
-    command = [
-        sys.executable,
-        "-m",
-        "gpustack_components.cli.main",
-        "check",
-        "-f",
-        str(new),
-        "--old",
-        str(old),
-        "-o",
-        "json",
-    ]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [str(Path(sys.executable).with_name("gpustack-components")), "check", "-f", str(new), "--old", str(old)]
+    checked = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, check=False)
     assert checked.returncode == 1, checked.stderr
     (refusal,) = json.loads(checked.stdout)["refusals"]
     assert (refusal["rule"], refusal["path"]) == ("identity-model", "spec.model")

@@ -1,5 +1,6 @@
 """Runs that end in the middle: the next one goes on, and no moment shows two replicas of a role down or one doubled."""
 
+import json
 import os
 import random
 import re
@@ -113,10 +114,12 @@ def test_a_second_driver_says_who_holds_the_lease_and_touches_nothing(new_case: 
     first = case.stack.start_up()
     first.wait_for_text("turning over")
     second = case.stack.copy_to(tmp_path / "second")
+    impatient = {**case.values, "timeouts": {**case.values["timeouts"], "lease": "1s"}}
+    (second.program / "case.json").write_text(json.dumps(impatient))
     with case.watched() as timeline:
         refused = second.up()
         assert refused.code != 0
-        assert re.search(r"held by|holds", refused.output), refused.output
+        assert re.search(r"is being driven by .+ since", refused.output), refused.output
         assert first.wait(120).code == 0
     assert timeline.fewest_admitted("server", after=REPLICAS - 1) >= REPLICAS - 1
     assert case.images() == {f"server/{ordinal}/0": NEW for ordinal in range(REPLICAS)}
