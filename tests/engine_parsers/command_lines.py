@@ -78,7 +78,7 @@ def _of_tables(engine: str) -> Iterator[Line]:
     for flag in FLAGS[engine]:
         yield from _forms(engine, flag)
     for flag in degrees:
-        for number in ("0", "-1"):
+        for number in ("1", "0", "-1"):
             yield (flag.name, number)
         yield (flag.name, "2", f"{(*flag.aliases, flag.name)[0]}=4")
         yield ("--", flag.name, "2")
