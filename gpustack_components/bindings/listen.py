@@ -189,7 +189,7 @@ def _with_connectors(
 ) -> tuple[Port, ...] | RenderFailure:
     ports = list(main)
     for connector in connectors:
-        clash = next((p for p in main if (p.number, p.protocol) == (connector.number, connector.protocol)), None)
+        clash = next((p for p in main if p.number == connector.number), None)
         if clash is None:
             ports.append(connector)
         elif clash.name != connector.name:

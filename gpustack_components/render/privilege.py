@@ -38,7 +38,8 @@ def pod_security(resolved: ResolvedDeployment, role: ResolvedRole) -> dict[str, 
 def pins_host_memory(engine: str, role: ResolvedRole) -> bool:
     """Whether the role turns Engram's host-memory offload on, as far as its arguments or environment say."""
     if engine == "SGLang":
-        return any(v.name == _ENGRAM_HOST_TABLE and v.value == "1" for v in role.declared.env)
+        stated = [variable.value for variable in role.declared.env if variable.name == _ENGRAM_HOST_TABLE]
+        return stated[-1:] == ["1"]
     tokens = role_tokens(role.declared)
     named, offload = False, True
     for index, token in enumerate(tokens):

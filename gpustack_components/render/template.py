@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from gpustack_components.api.quantity import Quantity
 from gpustack_components.bindings.listen import BOOTSTRAP_PORT
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.bindings.resources import CPU, EPHEMERAL, MEMORY, overcommitted
@@ -19,11 +18,10 @@ from gpustack_components.render.origin import Entry, Origin, Pair, Segment
 from gpustack_components.render.privilege import main_security, pod_security
 from gpustack_components.render.sidecar import container_port, routing_proxy
 from gpustack_components.render.version import CURRENT
-from gpustack_components.render.volumes import Mounted, volumes
+from gpustack_components.render.volumes import Mounted, cache_size, volumes
 
 SGLANG_BOOTSTRAP_ANNOTATION = "sglang.ai/bootstrap-port"
 """Tells the picker where an SGLang prefiller's bootstrap server listens."""
-_KIB = Quantity("1Ki")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ def resources(resolved: ResolvedDeployment, role: ResolvedRole) -> tuple[tuple[P
     card = Origin(f"{pod.mode} accelerator request (12)", path(role, "resources"))
     ephemeral, ephemeral_origin = pod.ephemeral, local
     if resolved.artifact is not None and resolved.artifact.cache_bytes and not role.take_over:
-        ephemeral = ephemeral + (_KIB * (-(-resolved.artifact.cache_bytes // 1024)))
+        ephemeral = ephemeral + cache_size(resolved.artifact)
         ephemeral_origin = Origin(
             "capped default and the download volume (12)", "ModelArtifact.status.resolved.sizeBytes"
         )

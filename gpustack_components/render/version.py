@@ -5,6 +5,7 @@ CURRENT = 1
 """Baseline of this release: raised when what is synthesized changes in a way worth telling apart."""
 MIN_SUPPORTED = 1
 """Oldest baseline that may keep running; raised only by a release that must roll every replica."""
+_LONGEST = 19
 
 
 def floor(requested: str | None, *, current: int = CURRENT, min_supported: int = MIN_SUPPORTED) -> int:
@@ -15,8 +16,9 @@ def floor(requested: str | None, *, current: int = CURRENT, min_supported: int =
 
 
 def read(text: str | None) -> int | None:
-    """The version an annotation states; None when absent or not a decimal number."""
-    return int(text) if text is not None and text.isascii() and text.isdecimal() else None
+    """The version an annotation states; None when absent or not a decimal number of 64 bits' length."""
+    readable = text is not None and len(text) <= _LONGEST and text.isascii() and text.isdecimal()
+    return int(text) if readable else None
 
 
 def outdated(stamped: str | None, floor_version: int) -> bool:

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from gpustack_components.api.quantity import Quantity
@@ -118,7 +119,7 @@ def _weights(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterator[Mount
     if artifact.delivery == "Engine":
         if not role.take_over:
             name = "gpustack-model-cache"
-            limit = (_KIB * (-(-artifact.cache_bytes // 1024))).canonical()
+            limit = cache_size(artifact).canonical()
             yield Mounted(
                 {"name": name, "emptyDir": {"sizeLimit": limit}}, {"name": name, "mountPath": MODEL_CACHE_PATH}, origin
             )
@@ -128,6 +129,11 @@ def _weights(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterator[Mount
     if artifact.delivery == "PVC" and artifact.path:
         mount["subPath"] = artifact.path
     yield Mounted({"name": name, **_weight_source(artifact)}, mount, origin)
+
+
+def cache_size(artifact: Artifact) -> Quantity:
+    """Capacity of the volume an engine downloads into."""
+    return _KIB * Fraction(artifact.cache_bytes, 1024)
 
 
 def _weight_source(artifact: Artifact) -> dict[str, Any]:

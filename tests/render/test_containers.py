@@ -211,7 +211,9 @@ class TestVolumes:
         assert mount["readOnly"] is True and mount.get("subPath") == sub_path
         assert volume(pod, "gpustack-model-cache") is None
 
-    @pytest.mark.parametrize(("size", "limit"), [(100 << 30, "110Gi"), (1 << 20, "1025Mi")])
+    @pytest.mark.parametrize(
+        ("size", "limit"), [(100 << 30, "110Gi"), (1 << 20, "1025Mi"), (1_000_000_007, "2073741831")]
+    )
     def test_engine_delivery_downloads_into_a_volume_with_room_to_spare(self, size: int, limit: str) -> None:
         status = {
             "resolved": {"revision": build.COMMIT, "manifestDigest": build.DIGEST, "sizeBytes": size},
@@ -239,6 +241,11 @@ class TestSecurity:
             ("vLLM", {"command": ["serve"], "extraArgs": ["--engram-config", "{}"]}, False),
             ("SGLang", {"env": [{"name": "SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE", "value": "1"}]}, True),
             ("SGLang", {"env": [{"name": "SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE", "value": "0"}]}, False),
+            (
+                "SGLang",
+                {"env": [{"name": "SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE", "value": v} for v in ("1", "0")]},
+                False,
+            ),
             ("SGLang", {"extraArgs": ["--engram-config", "{}"]}, False),
         ],
     )
