@@ -5,10 +5,14 @@ from typing import Any
 
 import yaml
 
+from gpustack_components.admission.review import review
+from gpustack_components.api.encode import encode
 from gpustack_components.api.kv_cache import KVCachePoolBinding
 from gpustack_components.api.model_artifact import ModelArtifact
 from gpustack_components.api.model_deployment import ModelDeployment
+from gpustack_components.bindings.catalog import Bindings
 from gpustack_components.bindings.resolve import Resolution
+from gpustack_components.bindings.settings import Settings
 from tests.render import build
 
 Json = dict[str, Any]
@@ -48,6 +52,15 @@ def world(document: ModelDeployment) -> list[object]:
     return known
 
 
+def admitted(name: str) -> ModelDeployment:
+    """A seed's deployment as admission stores it, with the card its type gives it by default."""
+    known = Bindings.of(world(SEEDS[name]), complete=True)
+    verdict = review(encode(SEEDS[name]), bindings=known, settings=Settings())
+    assert isinstance(verdict.document, ModelDeployment) and verdict.accepted, verdict.refusals
+    return verdict.document
+
+
 def resolution(name: str, **options: Any) -> Resolution:
-    """What resolving a seed's deployment gives."""
-    return build.resolution(SEEDS[name], world(SEEDS[name]), **options)
+    """What resolving a seed's admitted deployment gives."""
+    document = admitted(name)
+    return build.resolution(document, world(document), **options)
