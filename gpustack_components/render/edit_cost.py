@@ -35,7 +35,11 @@ class EditCost:
 
 ROWS: tuple[EditCost, ...] = (
     EditCost("metadata.labels", "nothing"),
-    EditCost("metadata.annotations", "nothing", "except `modeldeployment.gpustack.ai/min-render-version`"),
+    EditCost(
+        "metadata.annotations",
+        "nothing",
+        "except `min-render-version` below; `retirement-retry` retries and rolls nothing",
+    ),
     EditCost("metadata.annotations[min-render-version]", "floor", "raising it; lowering it rolls nothing"),
     EditCost("spec.model.name", "refused"),
     EditCost("spec.model.artifactRef.name", "refused"),
@@ -72,7 +76,7 @@ ROWS: tuple[EditCost, ...] = (
     EditCost("spec.roles[].ports", "role"),
     EditCost("spec.roles[].additionalVolumes", "role"),
     EditCost("spec.roles[].shmSize", "role", "no value is `16Gi`"),
-    EditCost("spec.roles[].command", "role"),
+    EditCost("spec.roles[].command", "role", "on an Ascend pair a parallel degree in it rolls both roles"),
     EditCost(
         "spec.roles[].extraArgs",
         "role",
@@ -89,6 +93,11 @@ ROWS: tuple[EditCost, ...] = (
     EditCost("InstanceType.status.accelerator", "nothing"),
     EditCost("KVCachePool.status.clientEndpoint", "every role", "roles with a store client"),
     EditCost("KVCacheBackend.spec.transport.protocol", "every role", "roles with a store client"),
+    EditCost(
+        "KVCacheBackend.spec.connection.managed.leader.multiTenancy",
+        "every role",
+        "roles with a store client: the tenant",
+    ),
     EditCost("KVCachePoolBinding.spec.domain", "every role", "frozen in place; a re-created Binding of the same name"),
     EditCost("KVCachePoolBinding.spec.quota", "nothing"),
     EditCost(
@@ -100,6 +109,8 @@ ROWS: tuple[EditCost, ...] = (
     EditCost("setting model-deployment-kv-cache-dtype-owned", "nothing", "new and replaced Pods show it"),
     EditCost("setting model-artifact-delivery-mode", "nothing", "new and replaced Pods show it"),
     EditCost("setting instance-general-resources-overcommit", "nothing", "new and replaced Pods show it"),
+    EditCost("setting model-deployment-tcp-tw-reuse", "nothing", "new and replaced Pods show it"),
+    EditCost("setting model-artifact-huggingface-endpoint", "nothing", "new and replaced Pods show it"),
     EditCost("setting model-deployment-routing-sidecar-image", "nothing", "new and replaced Pods show it"),
 )
 """One row per field, in the order of the document, then bindings and settings."""

@@ -108,7 +108,8 @@ def _main(
     resolved: ResolvedDeployment, role: ResolvedRole, shared: Template, main: dict[str, Any], ordinal: int
 ) -> Iterator[Explained]:
     image = path(role, "image") if role.declared.image else "spec.engine.image"
-    privileged = "privileged" if role.declared.privileged else "extraArgs" if resolved.engine == "vLLM" else "env"
+    own_arguments = "command" if role.take_over else "extraArgs"
+    privileged = "privileged" if role.declared.privileged else own_arguments if resolved.engine == "vLLM" else "env"
     origins = {
         "image": Origin("image (15.4)", image),
         "imagePullPolicy": Origin("overlay (15.1)", path(role, "imagePullPolicy")),

@@ -103,8 +103,12 @@ def _mistakes(resolved: ResolvedDeployment) -> Iterator[str]:
         yield "prefill and decode speak different handshakes and no transfer forms; put both on one manufacturer"
         if resolved.store is not None:
             yield "an Ascend role and one of another manufacturer never find each other's blocks in the store"
-    if spec.kv_transfer is not None and spec.kv_transfer.protocol and not any(role.leg for role in resolved.roles):
-        yield "spec.kvTransfer renders nothing here: no role has a transfer leg"
+    legs = [role.family for role in resolved.roles if role.leg]
+    if spec.kv_transfer is not None and spec.kv_transfer.protocol:
+        if not legs:
+            yield "spec.kvTransfer renders nothing here: no role has a transfer leg"
+        elif set(legs) == {"vllm-ascend"}:
+            yield "spec.kvTransfer is not read on Ascend: its transfer leg always uses ascend"
     if spec.kv_cache is not None and resolved.store is None:
         yield f"no store is connected: {resolved.connection.message}"
     yield from _mixed_offers(resolved)

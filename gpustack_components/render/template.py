@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from gpustack_components.bindings.listen import BOOTSTRAP_PORT
+from gpustack_components.bindings.listen import BOOTSTRAP_PORT, KV_EVENTS, KV_REPLAY, SGLANG_BOOTSTRAP, VLLM_BOOTSTRAP
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.bindings.resources import CPU, EPHEMERAL, MEMORY, overcommitted
 from gpustack_components.cluster import keys
@@ -142,10 +142,17 @@ def _pod_spec(
 
 def _ports(role: ResolvedRole) -> Iterator[Entry]:
     declared = {(p.port, p.protocol): i for i, p in enumerate(role.declared.ports)}
+    connectors = {VLLM_BOOTSTRAP: "spec.router", SGLANG_BOOTSTRAP: path(role, "kind")}
+    connectors |= dict.fromkeys((KV_EVENTS, KV_REPLAY), "spec.router.name")
+    own = path(role, "command" if role.take_over else "extraArgs") if role.listening.own_port else ""
     for port in role.listening.container:
         index = declared.get((port.number, port.protocol))
-        origin = Origin("declared port (6)", path(role, f"ports[{index}]")) if index is not None else Origin("port (6)")
-        yield Entry(container_port(port), origin)
+        if index is not None:
+            yield Entry(container_port(port), Origin("declared port (6)", path(role, f"ports[{index}]")))
+        elif port in connectors:
+            yield Entry(container_port(port), Origin("port of a connector (6)", connectors[port]))
+        else:
+            yield Entry(container_port(port), Origin("port of the engine (3.5)", own))
 
 
 def resources(resolved: ResolvedDeployment, role: ResolvedRole) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:

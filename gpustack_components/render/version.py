@@ -17,8 +17,9 @@ def floor(requested: str | None, *, current: int = CURRENT, min_supported: int =
 
 def read(text: str | None) -> int | None:
     """The version an annotation states; None when absent or not a decimal number of 64 bits' length."""
-    readable = text is not None and len(text) <= _LONGEST and text.isascii() and text.isdecimal()
-    return int(text) if readable else None
+    if text is None or len(text) > _LONGEST or not (text.isascii() and text.isdecimal()):
+        return None
+    return int(text)
 
 
 def outdated(stamped: str | None, floor_version: int) -> bool:

@@ -72,6 +72,34 @@ def test_the_input_named_is_one_that_exists() -> None:
             assert line.field.removeprefix("setting ") in settings
 
 
+@pytest.mark.parametrize(
+    ("engine", "role", "field"),
+    [
+        ("vLLM", {"extraArgs": ["--engram-config", "{}"]}, "extraArgs"),
+        ("vLLM", {"command": ["serve", "--engram-config", "{}"]}, "command"),
+        ("SGLang", {"env": [{"name": "SGLANG_ENABLE_DSV41_ENGRAM_HOST_TABLE", "value": "1"}]}, "env"),
+        ("vLLM", {"privileged": True, "command": ["serve", "--engram-config", "{}"]}, "privileged"),
+    ],
+)
+def test_a_privilege_is_traced_to_what_asked_for_it(engine: str, role: dict[str, Any], field: str) -> None:
+    lines = explain(build.resolved(build.deployment(engine, [role])), "server")
+    assert [line.field for line in lines if line.name == "securityContext"] == [f"spec.roles[0].{field}"]
+
+
+@pytest.mark.parametrize(
+    ("role", "field"),
+    [
+        ({}, ""),
+        ({"extraArgs": ["--port", "9100"]}, "spec.roles[0].extraArgs"),
+        ({"command": ["serve", "--port", "9100"]}, "spec.roles[0].command"),
+        ({"ports": [{"port": 9000}]}, "spec.roles[0].ports[0]"),
+    ],
+)
+def test_a_port_is_traced_to_what_opened_it(role: dict[str, Any], field: str) -> None:
+    lines = explain(build.resolved(build.deployment(roles=[role])), "server")
+    assert [line.field for line in lines if line.part == "port"] == [field]
+
+
 def test_a_document_is_traced_to_what_called_for_it() -> None:
     document = build.deployment(
         roles=build.pair(), router={"name": "llm-d-router"}, kvCache={"poolRef": {"name": "cache"}}

@@ -66,6 +66,18 @@ def test_an_ascend_degree_edit_rolls_both_halves() -> None:
     assert before[0] != other[0] and before[1] == other[1]
 
 
+def test_a_degree_in_a_replaced_command_rolls_the_ascend_half_that_names_it() -> None:
+    def hashes(command: list[str]) -> list[str]:
+        roles = build.pair(prefill={"command": command})
+        document = build.deployment(roles=roles, router={"name": "llm-d-router"})
+        found = build.resolved(document, [build.instance_type(manufacturer="ascend")])
+        return [fingerprint(found, role, 0, 0) for role in ("prefill", "decode")]
+
+    before, wider, other = hashes(["serve"]), hashes(["serve", "-tp", "2"]), hashes(["serve", "--max-model-len=1"])
+    assert before[0] != wider[0] and before[1] != wider[1]
+    assert before[0] != other[0] and before[1] == other[1]
+
+
 def test_a_native_degree_edit_rolls_its_own_role_only() -> None:
     def decode(prefill: list[str]) -> str:
         roles = build.pair(prefill={"extraArgs": prefill})

@@ -50,6 +50,11 @@ CASES: dict[str, tuple[tuple[str, ...], list[str]]] = {
         ["prefill hands over no block", "decode hands over no block"],
     ),
     "an Ascend pair behind the picker": (of(bound=[build.instance_type(manufacturer="ascend")], **LLM_D), []),
+    "an Ascend pair told a protocol": (
+        of(bound=[build.instance_type(manufacturer="ascend")], kvTransfer={"protocol": "RDMA"}, **LLM_D),
+        ["spec.kvTransfer is not read on Ascend"],
+    ),
+    "an SGLang pair told a protocol": (of("SGLang", kvTransfer={"protocol": "RDMA"}, **LLM_D), []),
     "one Ascend half": (
         of(roles=build.pair(decode={"instanceType": "npu"}), bound=[build.instance_type(), NPU], **LLM_D),
         ["different handshakes"],
