@@ -77,8 +77,8 @@ class CreateReplica:
 Action = DeletePods | DeleteWorkload | ReleaseFinalizer | EnsureService | PruneService | CreateReplica
 
 WaitKind = Literal["exit", "release", "admission", "foreign", "turn", "guard", "held", "unreadable"]
-"""What is waited for: Pods to exit; Kueue or the garbage collector to let go; Kueue to admit; a foreign object to leave;
-the role's one slot; every declared replica's admission; a hold to end; contradictory Pods to be sorted out."""
+"""What is waited for: Pods to exit; Kueue or the garbage collector to let go; Kueue to admit; a foreign object to
+leave; the role's one slot; every declared replica's admission; a hold to end; contradictory Pods to be sorted out."""
 
 BOUNDED: frozenset[WaitKind] = frozenset({"exit", "release", "admission", "foreign", "unreadable"})
 """Waits with a timeout of their own. The others end when one of these does."""

@@ -109,8 +109,8 @@ class Timeouts:
     admission: float = 1800.0
     """For Kueue to admit a replica that waits; 30 minutes."""
     ready: float = 1200.0
-    """For the last replica to become Ready once all are admitted; 20 minutes. 0 does not wait: readiness never gates the
-    rollout itself."""
+    """For the last replica to become Ready once all are admitted; 20 minutes. 0 does not wait: readiness never gates
+    the rollout itself."""
     drain: float = 300.0
     """For deleted Pods to exit and be released; 5 minutes. A replica's termination grace period is added to it."""
     lease: float = 20.0
@@ -150,7 +150,8 @@ class Wanted:
     document: Json
     """The accepted, defaulted ModelDeployment as JSON; kept in the record, never with a secret in it."""
     owner: str
-    """Who the deployment belongs to, e.g. `pulumi stack acme/llm/prod`; kept in the record, checked before every write."""
+    """Who the deployment belongs to, e.g. `pulumi stack acme/llm/prod`; kept in the record, checked before every
+    write."""
     holder: str
     """Who drives right now, in words, e.g. `ada (pulumi stack acme/llm/prod)`; host and process are added to it."""
     adopt: frozenset[str] = field(default_factory=frozenset[str])

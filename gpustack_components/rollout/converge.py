@@ -11,6 +11,7 @@ from gpustack_components.cluster.port import CONFIG_MAP, LEASE, WORKLOAD, Cluste
 from gpustack_components.cluster.readings import each
 from gpustack_components.render.version import CURRENT
 from gpustack_components.rollout import record as records
+from gpustack_components.rollout.acting import Actor
 from gpustack_components.rollout.actions import Wait
 from gpustack_components.rollout.contract import (
     Clock,
@@ -81,16 +82,17 @@ def converge(
             store=wanted.store,
         )
 
+    narrator = Narrator(desired.name, timeouts, progress)
     driver = Driver(
         cluster=cluster,
         desired=desired,
-        render=wanted.render,
+        actor=Actor(cluster, desired.namespace, desired.name, wanted.render, narrator, clock),
         claim=claim,
         finished=Driver.wait_for_ready,
         view=view or LiveView(cluster, desired.namespace, desired.name, stop),
         lease=_lease(cluster, desired.namespace, desired.name, wanted.holder, clock),
         timeouts=timeouts,
-        narrator=Narrator(desired.name, timeouts, progress),
+        narrator=narrator,
         stop=stop,
         clock=clock,
     )
@@ -135,16 +137,17 @@ def teardown(
     def finished(driver: Driver) -> list[str] | None:
         return _remove_the_rest(driver, cluster)
 
+    narrator = Narrator(name, timeouts, progress)
     driver = Driver(
         cluster=cluster,
         desired=desired,
-        render=_renders_nothing,
+        actor=Actor(cluster, namespace, name, _renders_nothing, narrator, clock),
         claim=claim,
         finished=finished,
         view=view,
         lease=_lease(cluster, namespace, name, holder, clock),
         timeouts=timeouts,
-        narrator=Narrator(name, timeouts, progress),
+        narrator=narrator,
         stop=stop,
         clock=clock,
         busy="Deleting",

@@ -1,8 +1,8 @@
 """One pass of the state machine: from what is wanted, what stands, and the remembered slots, to what happens next.
 
 Pure and level-based: it never asks what the last pass did. The order is the sheet's (4.1): what has ended by itself is
-cleared, groups that have left are released, then each role resolves its slot, sheds, turns at most one replica over, and
-creates what is missing. Deletes and creates never both happen for one role in one pass.
+cleared, groups that have left are released, then each role resolves its slot, sheds, turns at most one replica over,
+and creates what is missing. Deletes and creates never both happen for one role in one pass.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,7 +53,8 @@ def decide(desired: Desired, observed: Observed, slots: Slots, *, stuck: frozens
 
 
 def awaiting_release(observed: Observed) -> frozenset[str]:
-    """Uids of our exited, deleted Pods that Kueue's finalizer still holds though no Workload is left to release them."""
+    """Uids of our exited, deleted Pods that Kueue's finalizer still holds though no Workload is left to release
+    them."""
     return frozenset(member.uid for member in observed.members if _orphaned_finalizer(member, observed))
 
 
@@ -68,7 +69,8 @@ def _orphaned_finalizer(member: Member, observed: Observed) -> bool:
 
 
 def _clear_ended(desired: Desired, observed: Observed, actions: list[Action]) -> set[str]:
-    """Delete Pods that ended by themselves and Pods of roles that are gone; the roles it deletes from (sheet 4.1, 5 and 6)."""
+    """Delete Pods that ended by themselves and Pods of roles that are gone; the roles it deletes from (sheet 4.1, 5 and
+    6)."""
     touched: set[str] = set()
     for role, ordinal in observed.seats():
         ours = [member for member in observed.at(role, ordinal) if member.belonging == "ours"]

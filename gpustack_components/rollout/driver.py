@@ -1,40 +1,18 @@
 """The executor: look, decide, remember, act, wait for a change; until all is as wanted or nothing can go on.
 
-Nothing here decides what happens to a replica; that is `decide`. Here is what a decision needs around it: live reads before
-what cannot be undone, the record before the first deletion, conditions on every write, patience, and an end that is said.
+Nothing here decides what happens to a replica; that is `decide`. Here is what a decision needs around it: live reads
+before what cannot be undone, the record before the first deletion, conditions on every write, patience, and an end that
+is said.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from gpustack_components.cluster import keys
-from gpustack_components.cluster.port import (
-    POD,
-    SERVICE,
-    WORKLOAD,
-    AlreadyExists,
-    Busy,
-    Cluster,
-    ClusterError,
-    Conflict,
-    Json,
-    NotServed,
-    Stop,
-)
-from gpustack_components.cluster.readings import at, managed_by_kueue, name, owner_uids, terminating, uid
+from gpustack_components.cluster.port import SERVICE, AlreadyExists, Cluster, ClusterError, Conflict, NotServed, Stop
 from gpustack_components.rollout import record as records
-from gpustack_components.rollout.actions import (
-    Action,
-    CreateReplica,
-    Decision,
-    DeletePods,
-    DeleteWorkload,
-    EnsureService,
-    PruneService,
-    ReleaseFinalizer,
-    Wait,
-)
-from gpustack_components.rollout.contract import Clock, Outcome, Phase, RenderedReplica, RolloutRefused, Timeouts
+from gpustack_components.rollout.acting import Actor, GivenUp
+from gpustack_components.rollout.actions import Decision, Wait
+from gpustack_components.rollout.contract import Clock, Outcome, Phase, RolloutRefused, Timeouts
 from gpustack_components.rollout.deadlines import Deadlines
 from gpustack_components.rollout.decide import awaiting_release, decide
 from gpustack_components.rollout.desired import Desired
@@ -44,16 +22,12 @@ from gpustack_components.rollout.observe import Observed, observe
 from gpustack_components.rollout.preflight import preflight
 from gpustack_components.rollout.record import Record
 from gpustack_components.rollout.view import Snapshot, View, selector
-from gpustack_components.rollout.wording import not_ready, place, reason, span
+from gpustack_components.rollout.wording import not_ready, reason, span
 
 KUEUES_CHANCE = 5.0
-"""Seconds Kueue has to release an exited Pod that no Workload holds any more, before its finalizer is taken off here."""
+"""Seconds Kueue has to release an exited Pod that no Workload holds any more, before its finalizer is taken off
+here."""
 _PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0)
-_RETRY = 15.0
-
-
-class GivenUp(Exception):  # noqa: N818
-    """The run cannot go on; the arguments are the reasons."""
 
 
 @dataclass
@@ -62,7 +36,8 @@ class Driver:
 
     cluster: Cluster
     desired: Desired
-    render: Callable[[str, int], RenderedReplica]
+    actor: Actor
+    """Carries single actions out."""
     claim: Callable[[Record | None], Record]
     """What the record should say, from what it says; raises `RolloutRefused` when it is somebody else's."""
     finished: Callable[["Driver"], list[str] | None]
@@ -83,15 +58,11 @@ class Driver:
     """What is to be remembered; written when it differs from `stored`."""
     observed: Observed = field(default_factory=lambda: observe((), (), ""))
     """What the latest pass saw."""
-    services: list[Json] = field(default_factory=list[Json])
-    """Headless Services of the deployment."""
     groups: set[str] = field(default_factory=set[str])
     """Uids of the Workloads that owned one of the deployment's Pods at any time of this run."""
     wrote: bool = False
     """Whether anything was changed in the cluster."""
-    _leaving: set[str] = field(default_factory=set[str])
     _stuck_since: dict[str, float] = field(default_factory=dict[str, float])
-    _blocked: dict[tuple[str, int], tuple[float, str]] = field(default_factory=dict[tuple[str, int], tuple[float, str]])
     _outage: float | None = None
     _failures: int = 0
     _suspect: bool = True
@@ -154,7 +125,7 @@ class Driver:
         self.stored = records.load(self.cluster, self.desired.namespace, self.desired.name)
         self.record = self.claim(self.stored)
         listing = self.cluster.list(SERVICE, self.desired.namespace, selector(self.desired.name))
-        self.services = list(listing.items)
+        self.actor.services = list(listing.items)
 
     def _pass(self) -> bool:
         snapshot = self.view.fresh() if self._suspect else self.view.snapshot()
@@ -178,7 +149,7 @@ class Driver:
             self.lease.keep()
             self.remember()
         self.narrator.looked(self.observed, decision.waits, self.clock.monotonic())
-        acted = self._act(decision.actions)
+        acted = self._act(decision)
         self._recovered()
         now = self.clock.monotonic()
         if not done:
@@ -211,8 +182,8 @@ class Driver:
             if self.clock.monotonic() >= end or self.stop.is_set():
                 self.wrote = False
                 raise RolloutRefused(
-                    f"{self.desired.namespace}/{self.desired.name} is being driven by {other.holder} since {other.since}: "
-                    "wait until that run has ended. If it has died, its Lease expires in "
+                    f"{self.desired.namespace}/{self.desired.name} is being driven by {other.holder} since "
+                    f"{other.since}: wait until that run has ended. If it has died, its Lease expires in "
                     f"{span(max(other.expires, 0))} at the latest; `kubectl -n {self.desired.namespace} delete lease "
                     f"{records.record_name(self.desired.name)}` frees it at once."
                 )
@@ -236,8 +207,8 @@ class Driver:
             snapshot.workloads,
             owner,
             record_name=records.record_name(self.desired.name),
-            services=self.services,
-            leaving=frozenset(self._leaving),
+            services=self.actor.services,
+            leaving=frozenset(self.actor.leaving),
             before=self.observed,
         )
         self.groups.update(one.uid for member in self.observed.members for one in self.observed.owning(member.uid))
@@ -245,18 +216,7 @@ class Driver:
         self._stuck_since = {one: self._stuck_since.get(one, now) for one in waiting}
         stuck = frozenset(one for one, since in self._stuck_since.items() if now - since >= KUEUES_CHANCE)
         decision = decide(self.desired, self.observed, self.record.slots, stuck=stuck)
-        asked = {(one.role, one.ordinal) for one in decision.actions if isinstance(one, CreateReplica | EnsureService)}
-        self._blocked = {seat: entry for seat, entry in self._blocked.items() if seat in asked}
-        if not self._blocked:
-            return decision
-        ready = tuple(action for action in decision.actions if not self._is_blocked(action, now))
-        blocked = tuple(Wait("foreign", *seat, message) for seat, (_, message) in self._blocked.items())
-        return replace(decision, actions=ready, waits=(*decision.waits, *blocked))
-
-    def _is_blocked(self, action: Action, now: float) -> bool:
-        if not isinstance(action, CreateReplica | EnsureService):
-            return False
-        return self._blocked.get((action.role, action.ordinal), (now, ""))[0] > now
+        return self.actor.without_blocked(decision, now)
 
     def remember(self) -> None:
         """Write the record when it says anything new; before any deletion it stands for."""
@@ -281,140 +241,20 @@ class Driver:
                 try:
                     base = records.rebase(self.cluster, self.stored)
                 except Conflict as conflict:
-                    if (found := records.load(self.cluster, pending.namespace, pending.name)) is not None:
-                        if pending.says_the_same(found):
-                            self.stored = self.record = found
-                            return
+                    found = records.load(self.cluster, pending.namespace, pending.name)
+                    if found is not None and pending.says_the_same(found):
+                        self.stored = self.record = found
+                        return
                     raise GivenUp(f"{conflict}; run again") from None
         raise GivenUp("the record is being written to by somebody else all the time; run again")
 
-    def _act(self, actions: tuple[Action, ...]) -> bool:
-        acted = False
-        fatal: list[str] = []
-        for action in actions:
-            if self.stop.is_set():
-                break
-            try:
-                acted = self._take(action) or acted
-            except ClusterError as error:
-                if error.retryable or not isinstance(action, CreateReplica | EnsureService):
-                    raise
-                if "serviceaccount" in str(error) and "not found" in str(error):
-                    raise Busy(str(error)) from None
-                fatal.append(f"{self.desired.name} {place(action.role, action.ordinal)}: {error}")
-        if fatal:
-            raise GivenUp(*fatal)
-        return acted
-
-    def _take(self, action: Action) -> bool:
-        self.wrote = True
-        now = self.clock.monotonic()
-        match action:
-            case DeletePods():
-                for pod in action.pods:
-                    self.cluster.delete(POD, self.desired.namespace, pod.name, uid=pod.uid)
-                    self._leaving.add(pod.uid)
-                self.narrator.deleted(action, now)
-            case DeleteWorkload():
-                self.cluster.delete(WORKLOAD, self.desired.namespace, action.name, uid=action.uid)
-                self._leaving.add(action.uid)
-            case ReleaseFinalizer():
-                self._release(action)
-            case EnsureService():
-                return self._ensure_service(action)
-            case PruneService():
-                self.cluster.delete(SERVICE, self.desired.namespace, action.name, uid=action.uid)
-                self.services = [service for service in self.services if uid(service) != action.uid]
-            case CreateReplica():
-                return self._create(action)
-        return True
-
-    def _release(self, action: ReleaseFinalizer) -> None:
-        standing = next((member.pod for member in self.observed.members if member.uid == action.pod.uid), None)
-        finalizers: list[str] = at(standing, "metadata", "finalizers") or []
-        if keys.MANAGED not in finalizers:
-            return
-        index = finalizers.index(keys.MANAGED)
-        try:
-            self.cluster.patch(
-                POD,
-                self.desired.namespace,
-                action.pod.name,
-                [
-                    {"op": "test", "path": "/metadata/uid", "value": action.pod.uid},
-                    {"op": "test", "path": f"/metadata/finalizers/{index}", "value": keys.MANAGED},
-                    {"op": "remove", "path": f"/metadata/finalizers/{index}"},
-                ],
-            )
-        except Conflict:
-            self._suspect = True
-        self._stuck_since.pop(action.pod.uid, None)
-        self.narrator.say(f"Pod {action.pod.name} had exited and Kueue did not release it: its finalizer was taken off")
-
-    def _ensure_service(self, action: EnsureService) -> bool:
-        service = self.render(action.role, action.ordinal).service
-        if service is None:
-            return False
-        owned = self._owned(service)
-        try:
-            self.services.append(self.cluster.create(owned))
-        except AlreadyExists:
-            found = self.cluster.get(SERVICE, self.desired.namespace, name(owned))
-            if found is not None and self.record.uid in owner_uids(found):
-                self.services.append(found)
-            elif found is not None:
-                self._block(
-                    action.role,
-                    action.ordinal,
-                    f"Service {name(owned)}, which belongs to somebody else, to leave its name",
-                )
-                return False
-        self._blocked.pop((action.role, action.ordinal), None)
-        return True
-
-    def _create(self, action: CreateReplica) -> bool:
-        if self._is_blocked(action, self.clock.monotonic()):
-            return False
-        replica = self.render(action.role, action.ordinal)
-        for member in action.members:
-            pod = self._owned(replica.members[member])
-            try:
-                created = self.cluster.create(pod)
-            except AlreadyExists:
-                found = self.cluster.get(POD, self.desired.namespace, name(pod))
-                self._suspect = True
-                if found is not None and self.record.uid not in owner_uids(found):
-                    self._block(
-                        action.role,
-                        action.ordinal,
-                        f"Pod {name(pod)}, which belongs to somebody else, to leave its name",
-                    )
-                    return False
-                if found is None or terminating(found):
-                    return False
-                created = found
-            if not managed_by_kueue(created):
-                self._refuse_unmanaged(created)
+    def _act(self, decision: Decision) -> bool:
+        self.wrote = self.wrote or bool(decision.actions)
+        acted = self.actor.act(decision.actions, self.record, self.observed, self.stop)
+        for created in self.actor.created:
             self.view.note(created)
-        self._blocked.pop((action.role, action.ordinal), None)
-        self.narrator.created(action, self.clock.monotonic())
-        return True
-
-    def _block(self, role: str, ordinal: int, message: str) -> None:
-        self._blocked[role, ordinal] = (self.clock.monotonic() + _RETRY, message)
-
-    def _refuse_unmanaged(self, pod: Json) -> None:
-        self.cluster.delete(POD, self.desired.namespace, name(pod), uid=uid(pod))
-        raise GivenUp(
-            f"Kueue did not take in Pod {name(pod)} (no label {keys.MANAGED}), so it would have run outside any quota; it "
-            f"was deleted again. Either namespace {self.desired.namespace} is not matched by Kueue's "
-            "managedJobsNamespaceSelector, or its Pod integration is off (integrations.frameworks in Kueue's "
-            "configuration must list pod)."
-        )
-
-    def _owned(self, manifest: Json) -> Json:
-        metadata = {**manifest["metadata"], "ownerReferences": [self.record.owner_reference]}
-        return {**manifest, "metadata": metadata}
+        self.actor.created.clear()
+        return acted
 
     def _wait_or_give_up(self, decision: Decision, now: float) -> None:
         left = self._deadlines.left(now)
@@ -430,13 +270,14 @@ class Driver:
         return [reason(*place, wait, self._deadlines.waited(wait, now), self.timeouts) for wait in waits]
 
     def rest(self, seconds: float) -> None:
-        """Wait for a change, no longer than that, than the Lease allows, or than a stuck Pod or blocked place asks for."""
+        """Wait for a change, no longer than that, than the Lease allows, or than a stuck Pod or blocked place asks
+        for."""
         now = self.clock.monotonic()
         bounds = [seconds, self.narrator.silence_ends(now)]
         if self.lease.held:
             bounds.append(self.lease.due())
         bounds += [since + KUEUES_CHANCE - now for since in self._stuck_since.values()]
-        bounds += [until - now for until, _ in self._blocked.values()]
+        bounds += [until - now for until, _ in self.actor.blocked.values()]
         self.view.wait(max(min(bounds), 0.05))
         if (trouble := self.view.trouble) is not None:
             self._away(trouble)

@@ -1,7 +1,7 @@
 """The whole way ahead, before anything is done: which replica, in which order, what it waits for, what the edit costs.
 
-It judges replicas as `decide` does and orders them by its rules; what others will do to the quota meanwhile it cannot know,
-and says so by what it compares with.
+It judges replicas as `decide` does and orders them by its rules; what others will do to the quota meanwhile it cannot
+know, and says so by what it compares with.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,13 +19,14 @@ from gpustack_components.rollout.slots import Slot, Slots
 from gpustack_components.rollout.wording import count, place
 
 StepKind = Literal["create", "replace", "remove", "clear", "wait"]
-"""Create a missing replica; replace one; remove one for good; clear away one that ended by itself, then create it again;
-wait for the admission of one."""
+"""Create a missing replica; replace one; remove one for good; clear away one that ended by itself, then create it
+again; wait for the admission of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that will happen to one replica. Steps of one role that replace come one after another, in this order."""
+    """One thing that will happen to one replica. Steps of one role that replace come one after another, in this
+    order."""
 
     kind: StepKind
     role: str
@@ -54,8 +55,8 @@ def forecast(
 ) -> Forecast:
     """What lies ahead.
 
-    `queues` holds the ClusterQueue behind each LocalQueue by the LocalQueue's name, as far as it could be read. `changed`
-    names the edited fields by role, as `changes` finds them.
+    `queues` holds the ClusterQueue behind each LocalQueue by the LocalQueue's name, as far as it could be read.
+    `changed` names the edited fields by role, as `changes` finds them.
     """
     decision = decide(desired, observed, slots)
     if decision.converged:
@@ -267,8 +268,8 @@ class _Role:
         if self._role.replicas == 1:
             return "serving stops from its deletion until the replacement is ready"
         return (
-            f"each leaves before its replacement is admitted, so {self._role.replicas - 1} of {self._role.replicas} run "
-            "meanwhile, and a replacement still loading does not hold back the next"
+            f"each leaves before its replacement is admitted, so {self._role.replicas - 1} of {self._role.replicas} "
+            "run meanwhile, and a replacement still loading does not hold back the next"
         )
 
     def _replacement_fit(self, ordinal: int) -> str:
@@ -287,8 +288,8 @@ class _Role:
         key = telling(short)
         has = worded(self._asked[key] - short[key])
         return (
-            f"; its replacement asks for {worded(self._asked[key])} x {key} and queue {queue.name} would have {has}: it waits"
-            f"{self._never(1)}, and no other replica of the role is touched until it is admitted"
+            f"; its replacement asks for {worded(self._asked[key])} x {key} and queue {queue.name} would have {has}: "
+            f"it waits{self._never(1)}, and no other replica of the role is touched until it is admitted"
         )
 
     def _waits(self) -> None:
@@ -302,12 +303,10 @@ class _Role:
             and not (ordinal in replaced and replica.never_admitted)
         ]
         for replica in waiting:
-            said = replica.workload.message if replica.workload is not None else ""
-            self.steps.append(Step("wait", self._role.name, replica.ordinal, said or "not admitted yet"))
+            said = (replica.workload.message if replica.workload is not None else "") or "Kueue has said nothing"
+            self.steps.append(Step("wait", self._role.name, replica.ordinal, said))
             after = "; nothing healthy of the role turns over before it is admitted" if replaced else ""
-            self._line(
-                f"{place(self._role.name, replica.ordinal)} waits for admission: {said or 'Kueue has said nothing'}{after}"
-            )
+            self._line(f"{place(self._role.name, replica.ordinal)} waits for admission: {said}{after}")
 
     def _line(self, text: str) -> None:
         self.lines.append(f"role {self._role.name}: {text}")

@@ -1,8 +1,8 @@
 """The Lease that keeps two drivers of one deployment apart: made when a run first writes, removed when it ends.
 
-A run that waits renews it every five minutes, so waiting costs next to nothing. One whose process is provably gone (killed,
-on this machine) is taken over at once; one left behind elsewhere after fifteen minutes without a renewal, counted by the
-API server's own clock, so that no other clock matters.
+A run that waits renews it every five minutes, so waiting costs next to nothing. One whose process is provably gone
+(killed, on this machine) is taken over at once; one left behind elsewhere after fifteen minutes without a renewal,
+counted by the API server's own clock, so that no other clock matters.
 """
 
 from dataclasses import dataclass
@@ -114,7 +114,8 @@ class DriverLease:
         self._renewed = (self._clock.monotonic(), self._clock.now())
 
     def _age(self) -> float:
-        """Seconds since the last renewal by whichever clock ran on: a suspended machine's monotonic one stands still."""
+        """Seconds since the last renewal by whichever clock ran on: a suspended machine's monotonic one stands
+        still."""
         ticks, moment = self._renewed
         return max(self._clock.monotonic() - ticks, (self._clock.now() - moment).total_seconds())
 

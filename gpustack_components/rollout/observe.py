@@ -1,7 +1,8 @@
 """What stands in the cluster, read from raw Pods and Workloads into plain values the planner can compare.
 
-Ownership, not labels, says what is ours: a Pod belongs to the deployment when its owner reference names the record's uid.
-A Workload belongs to a replica only by an owner reference to one of its Pods; its name merely locates it (sheet 3).
+Ownership, not labels, says what is ours: a Pod belongs to the deployment when its owner reference names the record's
+uid. A Workload belongs to a replica only by an owner reference to one of its Pods; its name merely locates it (sheet
+3).
 """
 
 import hashlib
@@ -16,8 +17,8 @@ from gpustack_components.cluster.port import Json
 from gpustack_components.cluster.readings import Shape, at, each
 
 Belonging = Literal["ours", "former", "foreign"]
-"""Owned by the record; owned by an earlier record of the same name, which is gone, so that the garbage collector is taking
-the Pod; or somebody else's."""
+"""Owned by the record; owned by an earlier record of the same name, which is gone, so that the garbage collector is
+taking the Pod; or somebody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +161,10 @@ def observe(
 ) -> Observed:
     """Read raw objects.
 
-    `pods` carry the deployment's labels, `workloads` are the namespace's. `owner_uid` is the record's uid, empty when there is
-    no record. `record_name` tells Pods of a former record from foreign ones. `leaving` are uids whose deletion the server has
-    accepted but a watch has not yet shown. `before` is an earlier answer: what is still the same object is not read again.
+    `pods` carry the deployment's labels, `workloads` are the namespace's. `owner_uid` is the record's uid, empty when
+    there is no record. `record_name` tells Pods of a former record from foreign ones. `leaving` are uids whose deletion
+    the server has accepted but a watch has not yet shown. `before` is an earlier answer: what is still the same object
+    is not read again.
     """
     known: dict[int, Member] = {}
     known_workloads: dict[int, Workload] = {}

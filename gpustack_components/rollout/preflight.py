@@ -23,14 +23,16 @@ VERBS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     (POD, ("create", "delete", "patch", "watch")),
     (WORKLOAD, ("delete", "watch")),
 )
-"""What a run must be allowed to do to finish what it begins. Reading them, the record and the Lease come first anyway."""
+"""What a run must be allowed to do to finish what it begins. Reading them, the record and the Lease come first
+anyway."""
 
 SERVICE_VERBS = ("create", "delete")
 """What it does to headless Services, where a replica has more than one Pod."""
 
 
 def preflight(cluster: Cluster, desired: Desired) -> None:
-    """Raise `RolloutRefused` with every reason why this deployment could not be driven; `ClusterError` when reading fails."""
+    """Raise `RolloutRefused` with every reason why this deployment could not be driven; `ClusterError` when reading
+    fails."""
     sentences = [*_namespace(cluster, desired.namespace)]
     if not sentences:
         sentences = [*_queues(cluster, desired), *_rights(cluster, desired)]
@@ -66,8 +68,8 @@ def _queues(cluster: Cluster, desired: Desired) -> Iterator[str]:
             continue
         if local is None:
             yield (
-                f"LocalQueue {desired.namespace}/{queue}, which role {roles} is submitted to, does not exist: create it "
-                "with the role's ClusterQueue behind it."
+                f"LocalQueue {desired.namespace}/{queue}, to which role {roles} is submitted, does not exist: create "
+                "it with the role's ClusterQueue behind it."
             )
             continue
         if sentence := _stopped(local, f"LocalQueue {desired.namespace}/{queue}"):
@@ -79,7 +81,7 @@ def _queues(cluster: Cluster, desired: Desired) -> Iterator[str]:
         except Forbidden:
             continue
         if behind is None:
-            yield f"ClusterQueue {name}, which LocalQueue {desired.namespace}/{queue} leads to, does not exist: create it."
+            yield f"ClusterQueue {name}, to which LocalQueue {desired.namespace}/{queue} leads, does not exist."
         elif sentence := _stopped(behind, f"ClusterQueue {name}") or _inactive(behind, f"ClusterQueue {name}"):
             yield sentence
 
@@ -105,6 +107,6 @@ def _rights(cluster: Cluster, desired: Desired) -> Iterator[str]:
         if missing:
             group = kind.api_version.rpartition("/")[0] or '""'
             yield (
-                f"these credentials may not {', '.join(missing)} {kind.plural} in namespace {desired.namespace}: grant a "
-                f"Role with apiGroups [{group}], resources [{kind.plural}], verbs [{', '.join(verbs)}]."
+                f"these credentials may not {', '.join(missing)} {kind.plural} in namespace {desired.namespace}: grant "
+                f"a Role with apiGroups [{group}], resources [{kind.plural}], verbs [{', '.join(verbs)}]."
             )

@@ -1,7 +1,7 @@
 """What survives in the cluster: one ConfigMap per deployment, the record, which owns its Pods and headless Services.
 
-A run that was killed anywhere resumes from it alone. It holds no rendered Pods, so its size does not grow with replicas,
-and no secret, since a document only refers to Secrets.
+A run that was killed anywhere resumes from it alone. It holds no rendered Pods, so its size does not grow with
+replicas, and no secret, since a document only refers to Secrets.
 """
 
 import json
@@ -170,8 +170,8 @@ def check_size(document: Json) -> None:
     size = len(json.dumps(document, ensure_ascii=False).encode())
     if size > MAX_BYTES:
         raise RolloutRefused(
-            f"the ModelDeployment is {size:,} bytes as JSON and its record holds at most {MAX_BYTES:,}: move long values "
-            "out of env and extraArgs, for example into a ConfigMap that additionalVolumes mounts."
+            f"the ModelDeployment is {size:,} bytes as JSON and its record holds at most {MAX_BYTES:,}: move long "
+            "values out of env and extraArgs, for example into a ConfigMap that additionalVolumes mounts."
         )
 
 
@@ -187,7 +187,8 @@ def save(cluster: Cluster, record: Record, now: datetime) -> Record:
 
 
 def rebase(cluster: Cluster, mine: Record) -> Record:
-    """After a conflict: `mine` on top of the stored version, when the stored one says what was last written or read here.
+    """After a conflict: `mine` on top of the stored version, when the stored one says what was last written or read
+    here.
 
     Raises `Conflict` with a sentence when somebody else changed what it says, or deleted it.
     """

@@ -1,4 +1,5 @@
-"""One role's turn in a pass: resolve its slot, shed, turn at most one replica over, create what is missing (sheet 4.2 to 4.9)."""
+"""One role's turn in a pass: resolve its slot, shed, turn at most one replica over, create what is missing (sheet 4.2
+to 4.9)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -304,7 +305,8 @@ class RolePass:
             self.actions.append(CreateReplica(self.role.name, ordinal, indices))
 
     def _vacant(self, ordinal: int) -> bool:
-        """Whether nothing stands where a replica would: no Pod of it, terminating or foreign, and no Workload on its name."""
+        """Whether nothing stands where a replica would: no Pod of it, terminating or foreign, and no Workload on its
+        name."""
         if self.observed.at(self.role.name, ordinal):
             return False
         group = self.desired.group_name(self.role.name, ordinal)

@@ -1,7 +1,8 @@
-"""What the executor sees of the cluster: the deployment's Pods and the namespace's Workloads, listed once and then watched.
+"""What the executor sees of the cluster: the deployment's Pods and the namespace's Workloads, listed once and then
+watched.
 
-No polling: between two changes nothing is asked. Watches start with the first wait, so a run that has nothing to do makes
-none. `fresh` reads live what a deletion or a creation is decided on.
+No polling: between two changes nothing is asked. Watches start with the first wait, so a run that has nothing to do
+makes none. `fresh` reads live what a deletion or a creation is decided on.
 """
 
 import threading

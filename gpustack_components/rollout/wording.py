@@ -70,9 +70,15 @@ def reason(namespace: str, deployment: str, wait: Wait, waited: float, timeouts:
             )
         case "release":
             hint = describe or "look at the Pod's finalizers"
-            return f"{where}: after {span(waited)} it still waits for {wait.message}. Is Kueue's controller running? {hint}."
+            return (
+                f"{where}: after {span(waited)} it still waits for {wait.message}. "
+                f"Is Kueue's controller running? {hint}."
+            )
         case "foreign":
-            return f"{where}: waits for {wait.message}. It is neither adopted nor deleted: remove it or rename it, then run again."
+            return (
+                f"{where}: waits for {wait.message}. It is neither adopted nor deleted: remove it or rename it, "
+                "then run again."
+            )
         case "unreadable":
             return (
                 f"{where}: {wait.message}, so nothing is done to it. Delete its Pods "

@@ -461,6 +461,8 @@ class SimulatedView:
         self._copies: dict[str, tuple[str, Json]] = {}
         self.meanwhile: Callable[[], None] = lambda: None
         """Called in every wait: what else happens."""
+        self.after_look: Callable[[Snapshot], None] = lambda known: None
+        """Called after every look that asks nothing: what the driver does not know of yet."""
 
     def fresh(self) -> Snapshot:
         pods = self._cluster.list(POD, self._namespace, self._selector).items
@@ -468,6 +470,7 @@ class SimulatedView:
         return self._known
 
     def snapshot(self) -> Snapshot:
+        self.after_look(self._known)
         return self._known
 
     def note(self, obj: Json) -> None:

@@ -27,6 +27,7 @@ from gpustack_components.cluster.readings import (
 from gpustack_components.rollout.contract import Outcome, Timeouts, Wanted
 from gpustack_components.rollout.converge import converge, teardown
 from gpustack_components.rollout.record import Record
+from gpustack_components.rollout.view import Snapshot
 from tests.rollout.lab import OWNER, Role, wanted
 from tests.rollout.simulated import Killed, SimulatedClock, SimulatedCluster, SimulatedView
 
@@ -45,6 +46,7 @@ class World:
         self.wanted: Wanted | None = None
         self.roles: dict[str, Role] = {}
         self.meanwhile: Callable[[], None] = lambda: None
+        self.after_look: Callable[[Snapshot], None] = lambda known: None
         self.lines: list[str] = []
 
     def want(self, **roles: Role) -> None:
@@ -57,6 +59,7 @@ class World:
         self.cluster.dies_after = dies_after
         view = SimulatedView(self.cluster, NAMESPACE, "qwen", self.chance)
         view.meanwhile = self.meanwhile
+        view.after_look = self.after_look
         try:
             return converge(
                 self.cluster, self.wanted, timeouts=TIMEOUTS, clock=self.clock, view=view, progress=self.lines.append
@@ -303,3 +306,31 @@ def test_killed_at_every_single_call_the_next_run_finishes(code: int) -> None:
         world.check_done()
         death += 1
     assert death > 20
+
+
+def test_a_sibling_lost_before_the_watch_shows_it_saves_the_next_healthy_replica() -> None:
+    world = World(Random(5))
+    world.want(server=Role("a", replicas=2))
+    world.run()
+    world.want(server=Role("b", replicas=2))
+    struck: list[str] = []
+
+    def after_look(known: Snapshot) -> None:
+        """Once the driver sees the replacement admitted, it loses its admission before anything is done."""
+        slots = world._record().slots
+        waiting = "server" in slots and slots["server"].phase == "WaitingForAdmission"
+        seen = len(known.workloads) == 2 and all(map(admitted, known.workloads))
+        if waiting and seen and not struck and not any(map(gated, known.pods)):
+            (replaced,) = world.live("server", 1)
+            world.cluster.preempt(next(one for one in world.cluster.workloads() if uid(replaced) in _owners(one)))
+            struck.append("server/1")
+
+    world.after_look = after_look
+    outcome = world.run()
+    assert struck
+    assert outcome is not None and outcome.phase == "Converged", outcome
+    world.check_done()
+
+
+def _owners(workload: Json) -> set[str]:
+    return {owner["uid"] for owner in each(workload, "metadata", "ownerReferences")}

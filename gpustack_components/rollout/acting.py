@@ -1,0 +1,194 @@
+"""Carries single actions out, each write on a condition, so that repeating or losing one does no harm."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from gpustack_components.cluster import keys
+from gpustack_components.cluster.port import (
+    POD,
+    SERVICE,
+    WORKLOAD,
+    AlreadyExists,
+    Busy,
+    Cluster,
+    ClusterError,
+    Conflict,
+    Json,
+    Stop,
+)
+from gpustack_components.cluster.readings import at, managed_by_kueue, name, owner_uids, terminating, uid
+from gpustack_components.rollout.actions import (
+    Action,
+    CreateReplica,
+    Decision,
+    DeletePods,
+    DeleteWorkload,
+    EnsureService,
+    PruneService,
+    ReleaseFinalizer,
+    Wait,
+)
+from gpustack_components.rollout.contract import Clock, RenderedReplica
+from gpustack_components.rollout.narrator import Narrator
+from gpustack_components.rollout.observe import Observed
+from gpustack_components.rollout.record import Record
+from gpustack_components.rollout.wording import place
+
+_RETRY = 15.0
+
+
+class GivenUp(Exception):  # noqa: N818
+    """The run cannot go on; the arguments are the reasons."""
+
+
+@dataclass
+class Actor:
+    """The hands of one run."""
+
+    cluster: Cluster
+    namespace: str
+    deployment: str
+    render: Callable[[str, int], RenderedReplica]
+    narrator: Narrator
+    clock: Clock
+    services: list[Json] = field(default_factory=list[Json])
+    """Services that carry the deployment's labels, as read and since changed here."""
+    leaving: set[str] = field(default_factory=set[str])
+    """Uids of objects whose deletion the server has accepted."""
+    created: list[Json] = field(default_factory=list[Json])
+    """Pods created since they were last taken from here."""
+    blocked: dict[tuple[str, int], tuple[float, str]] = field(default_factory=dict[tuple[str, int], tuple[float, str]])
+    """Replicas whose name a foreign object holds: when to try again, and what is waited for."""
+
+    def act(self, actions: tuple[Action, ...], record: Record, observed: Observed, stop: Stop) -> bool:
+        """Take the actions in order until `stop`; whether any of them changed something.
+
+        A refused create does not keep the others from being tried. Raises `GivenUp` with every refusal, and
+        `ClusterError`.
+        """
+        acted = False
+        refused: list[str] = []
+        for action in actions:
+            if stop.is_set():
+                break
+            try:
+                acted = self._take(action, record, observed) or acted
+            except ClusterError as error:
+                if error.retryable or not isinstance(action, CreateReplica | EnsureService):
+                    raise
+                if "serviceaccount" in str(error) and "not found" in str(error):
+                    raise Busy(str(error)) from None
+                refused.append(f"{self.deployment} {place(action.role, action.ordinal)}: {error}")
+        if refused:
+            raise GivenUp(*refused)
+        return acted
+
+    def without_blocked(self, decision: Decision, now: float) -> Decision:
+        """The decision without what a foreign object keeps from being done for now, which it waits for instead."""
+        asked = {(one.role, one.ordinal) for one in decision.actions if isinstance(one, CreateReplica | EnsureService)}
+        self.blocked = {seat: entry for seat, entry in self.blocked.items() if seat in asked}
+        if not self.blocked:
+            return decision
+        actions = tuple(action for action in decision.actions if not self._is_blocked(action, now))
+        waits = tuple(Wait("foreign", *seat, message) for seat, (_, message) in self.blocked.items())
+        return replace(decision, actions=actions, waits=(*decision.waits, *waits))
+
+    def _is_blocked(self, action: Action, now: float) -> bool:
+        if not isinstance(action, CreateReplica | EnsureService):
+            return False
+        return self.blocked.get((action.role, action.ordinal), (now, ""))[0] > now
+
+    def _take(self, action: Action, record: Record, observed: Observed) -> bool:
+        match action:
+            case DeletePods():
+                for pod in action.pods:
+                    self.cluster.delete(POD, self.namespace, pod.name, uid=pod.uid)
+                    self.leaving.add(pod.uid)
+                self.narrator.deleted(action, self.clock.monotonic())
+            case DeleteWorkload():
+                self.cluster.delete(WORKLOAD, self.namespace, action.name, uid=action.uid)
+                self.leaving.add(action.uid)
+            case ReleaseFinalizer():
+                self._release(action, observed)
+            case EnsureService():
+                return self._ensure_service(action, record)
+            case PruneService():
+                self.cluster.delete(SERVICE, self.namespace, action.name, uid=action.uid)
+                self.services = [service for service in self.services if uid(service) != action.uid]
+            case CreateReplica():
+                return self._create(action, record)
+        return True
+
+    def _release(self, action: ReleaseFinalizer, observed: Observed) -> None:
+        """Take Kueue's finalizer off exactly this Pod; one that has changed meanwhile is looked at again later."""
+        standing = next((member.pod for member in observed.members if member.uid == action.pod.uid), None)
+        finalizers: list[str] = at(standing, "metadata", "finalizers") or []
+        if keys.MANAGED not in finalizers:
+            return
+        index = finalizers.index(keys.MANAGED)
+        operations = [
+            {"op": "test", "path": "/metadata/uid", "value": action.pod.uid},
+            {"op": "test", "path": f"/metadata/finalizers/{index}", "value": keys.MANAGED},
+            {"op": "remove", "path": f"/metadata/finalizers/{index}"},
+        ]
+        try:
+            self.cluster.patch(POD, self.namespace, action.pod.name, operations)
+        except Conflict:
+            return
+        self.narrator.say(f"Pod {action.pod.name} had exited and Kueue did not release it: its finalizer was taken off")
+
+    def _ensure_service(self, action: EnsureService, record: Record) -> bool:
+        service = self.render(action.role, action.ordinal).service
+        if service is None:
+            return False
+        owned = _owned(service, record)
+        try:
+            self.services.append(self.cluster.create(owned))
+        except AlreadyExists:
+            found = self.cluster.get(SERVICE, self.namespace, name(owned))
+            if found is not None and record.uid not in owner_uids(found):
+                self._block(action, f"Service {name(owned)}, which belongs to somebody else, to leave its name")
+                return False
+            if found is not None:
+                self.services.append(found)
+        self.blocked.pop((action.role, action.ordinal), None)
+        return True
+
+    def _create(self, action: CreateReplica, record: Record) -> bool:
+        if self._is_blocked(action, self.clock.monotonic()):
+            return False
+        replica = self.render(action.role, action.ordinal)
+        for member in action.members:
+            pod = _owned(replica.members[member], record)
+            try:
+                created = self.cluster.create(pod)
+            except AlreadyExists:
+                found = self.cluster.get(POD, self.namespace, name(pod))
+                if found is not None and record.uid not in owner_uids(found):
+                    self._block(action, f"Pod {name(pod)}, which belongs to somebody else, to leave its name")
+                    return False
+                if found is None or terminating(found):
+                    raise Busy(f"Pod {name(pod)} of an earlier replica is just leaving") from None
+                created = found
+            if not managed_by_kueue(created):
+                self._refuse_unmanaged(created)
+            self.created.append(created)
+        self.blocked.pop((action.role, action.ordinal), None)
+        self.narrator.created(action, self.clock.monotonic())
+        return True
+
+    def _block(self, action: CreateReplica | EnsureService, message: str) -> None:
+        self.blocked[action.role, action.ordinal] = (self.clock.monotonic() + _RETRY, message)
+
+    def _refuse_unmanaged(self, pod: Json) -> None:
+        self.cluster.delete(POD, self.namespace, name(pod), uid=uid(pod))
+        raise GivenUp(
+            f"Kueue did not take in Pod {name(pod)} (no label {keys.MANAGED}), so it would have run outside any quota; "
+            f"it was deleted again. Either namespace {self.namespace} is not matched by Kueue's "
+            "managedJobsNamespaceSelector, or its Pod integration is off (integrations.frameworks in Kueue's "
+            "configuration must list pod)."
+        )
+
+
+def _owned(manifest: Json, record: Record) -> Json:
+    return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [record.owner_reference]}}
