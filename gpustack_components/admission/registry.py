@@ -13,6 +13,7 @@ from gpustack_components.admission import (
     instance_types,
     lint,
     names,
+    object_rules,
     parallelism,
     ports,
     roles,
@@ -52,6 +53,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             identity.RULES,
             lint.RULES,
             scaler_rules.RULES,
+            object_rules.RULES,
             documents.RULES,
             (INTERNAL_ERROR,),
         )

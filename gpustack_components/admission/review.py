@@ -10,18 +10,21 @@ from gpustack_components.admission import (
 )
 from gpustack_components.admission import (
     elastic,
+    elastic_rules,
     engine_arguments,
     host_access,
     identity,
     instance_types,
     lint,
     names,
+    objects,
     parallelism,
     ports,
     registry,
     roles,
     router,
     scaler,
+    scaler_rules,
     transport,
     volumes,
 )
@@ -98,7 +101,17 @@ _LAST_CHECKS: tuple[DeploymentCheck, ...] = (transport.judge_interface_path, tra
 """Each runs only while nothing at all was refused before it."""
 _LINTS: tuple[RoleCheck, ...] = (lint.warn_api_keys, lint.warn_dropped_fields)
 
-_UPDATE_RULES = tuple(rule.id for rule in registry.RULES.values() if rule.operations == ("update",))
+_UPDATE_RULES = {
+    **objects.FROZEN,
+    "ModelDeploymentScaler": (scaler_rules.SCALER_TARGET_CHANGED.id,),
+    "ModelDeployment": tuple(
+        rule.id
+        for rules in (identity.RULES, elastic_rules.RULES, lint.RULES)
+        for rule in rules
+        if rule.operations == ("update",)
+    ),
+}
+"""The rules of each kind that only compare with the stored object."""
 
 
 def review(
@@ -194,14 +207,15 @@ def _review_document(
     writer: str | None,
 ) -> Review:
     unjudged: list[Unjudged] = []
-    if previous.fault:
+    update_rules = _UPDATE_RULES.get(document.kind, ())
+    if previous.fault and update_rules:
         unjudged.append(
-            Unjudged(_UPDATE_RULES, "", f"the previous document cannot be read ({previous.fault}); give one that can")
+            Unjudged(update_rules, "", f"the previous document cannot be read ({previous.fault}); give one that can")
         )
-    elif previous.document is not None and type(previous.document) is not type(document):
+    elif update_rules and previous.document is not None and type(previous.document) is not type(document):
         unjudged.append(
             Unjudged(
-                _UPDATE_RULES, "kind", f"the previous document is a {previous.document.kind}; give one of this kind"
+                update_rules, "kind", f"the previous document is a {previous.document.kind}; give one of this kind"
             )
         )
     if isinstance(document, ModelDeployment):
@@ -210,7 +224,8 @@ def _review_document(
     if isinstance(document, ModelDeploymentScaler):
         stored = previous.document if isinstance(previous.document, ModelDeploymentScaler) else None
         return _review_scaler(document, stored, target, unjudged)
-    return Review(document, (), (), tuple(unjudged))
+    same = previous.document if type(previous.document) is type(document) else None
+    return _review_object(objects.ObjectCase(document, same, bindings, settings, unjudged))
 
 
 def _review_deployment(
@@ -254,6 +269,13 @@ def _review_scaler(
         _run(refusals, check, lambda check=check: check(case))
     _run(warnings, scaler.warn_window, lambda: scaler.warn_window(case))
     return _verdict(document, refusals, warnings, case.unjudged)
+
+
+def _review_object(case: objects.ObjectCase) -> Review:
+    refusals: list[Refusal] = []
+    for check in (objects.judge_object, objects.judge_frozen):
+        _run(refusals, check, lambda check=check: check(case))
+    return _verdict(case.new, refusals, [], case.unjudged)
 
 
 def _verdict(document: Document, refusals: list[Refusal], warnings: list[Refusal], unjudged: list[Unjudged]) -> Review:

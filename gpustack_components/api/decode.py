@@ -45,7 +45,8 @@ class Decoded:
     document: Document | None
     """The document with defaults filled; None when anything was refused."""
     refusals: tuple[Refusal, ...]
-    """Unknown fields first, then the others in document order; empty when the document stands."""
+    """Unknown fields first, then what is no JSON, then the others in the order of the schema; empty when the document
+    stands."""
 
 
 def decode(raw: Any, *, stored: bool = False) -> Decoded:
@@ -88,7 +89,8 @@ def decode(raw: Any, *, stored: bool = False) -> Decoded:
 
 
 def _as_refusals(problems: tuple[Problem, ...]) -> tuple[Refusal, ...]:
-    return tuple(Refusal(problem.rule, path_of(problem.location), problem.message) for problem in problems)
+    found = (Refusal(problem.rule, path_of(problem.location), problem.message) for problem in problems)
+    return tuple(sorted(found, key=_place))
 
 
 def _not_a_document(value: Any, problems: tuple[Problem, ...]) -> tuple[Refusal, ...]:

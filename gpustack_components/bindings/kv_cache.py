@@ -9,6 +9,7 @@ from gpustack_components.bindings.catalog import DEFAULT_NAMESPACE, Bindings
 from gpustack_components.bindings.transport import offers
 
 if TYPE_CHECKING:
+    from gpustack_components.api.kv_cache import KVCacheBackend, KVCachePool
     from gpustack_components.api.model_deployment import ModelDeployment
 
 
@@ -105,12 +106,17 @@ def connect(deployment: "ModelDeployment", bindings: Bindings) -> Connection:
         )
     domain = binding.spec.domain
     registered = Domain(domain.name, domain.block_size, domain.dtype)
-    managed = backend.spec.connection.managed if backend.spec.connection else None
+    tenant = registered.name if keeps_ledger(backend, pool) else ""
+    return Connection(Store(name, pool_name, endpoint, offers(backend), tenant, registered), "Registered")
+
+
+def keeps_ledger(backend: "KVCacheBackend | None", pool: "KVCachePool") -> bool:
+    """Whether the store behind a pool keeps its tenants apart (bindings sheet 3.5); so it does unless declared not
+    to."""
+    managed = backend.spec.connection.managed if backend and backend.spec.connection else None
     single = managed is not None and not managed.leader.multi_tenancy
     conditions = pool.status.conditions if pool.status else None
-    ledgerless = _condition(conditions, "QuotaLedgerAvailable") == ("False", "MultiTenancyDisabled")
-    tenant = "" if single or ledgerless else registered.name
-    return Connection(Store(name, pool_name, endpoint, offers(backend), tenant, registered), "Registered")
+    return not single and _condition(conditions, "QuotaLedgerAvailable") != ("False", "MultiTenancyDisabled")
 
 
 def _usable(status: Any) -> bool:

@@ -36,7 +36,9 @@ class Row:
         """The ways nobody shows."""
         if self.rule.id in SHOWN_ELSEWHERE:
             return ()
-        shown = {"refused": self.refused, "accepted": self.accepted, "update": self.update}
+        shown = {"refused": self.refused, "accepted": self.accepted}
+        if "update" in self.rule.operations:
+            shown["update"] = self.update
         return tuple(way for way, count in shown.items() if not count)
 
 

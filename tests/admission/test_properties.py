@@ -4,7 +4,7 @@ import copy
 import random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gpustack_components.admission.defaulting import default
@@ -93,6 +93,7 @@ def test_any_mutated_document_gets_a_verdict(new: Json, old: Json, complete: boo
 
 
 @given(mutated(), st.randoms(use_true_random=False))
+@example({"kind": "ModelDeployment", "roles": "\ud800", "model": "\ud800"}, random.Random(1))
 def test_the_order_of_map_keys_changes_no_verdict(document: Json, dice: random.Random) -> None:
     one = review(document, bindings=world(), settings=Settings())
     other = review(shuffled(document, dice), bindings=world(), settings=Settings())
@@ -125,7 +126,7 @@ FROZEN = {
 @settings(max_examples=200)
 @given(st.data())
 def test_a_frozen_field_differs_exactly_where_an_identity_rule_says_so(data: st.DataObject) -> None:
-    accepted = [case for case in cases() if not case.refused and case.row.get("base") != "scaler"]
+    accepted = [case for case in cases() if not case.refused and case.document["kind"] == "ModelDeployment"]
     new, old = (data.draw(st.sampled_from(accepted)).document for _ in range(2))
     decoded = [decode(document).document for document in (new, old)]
     assert all(isinstance(document, ModelDeployment) for document in decoded)
