@@ -50,7 +50,7 @@ def _service(
     resolved: ResolvedDeployment, role: ResolvedRole, name: str, labels: dict[str, str], ports: list[dict[str, Any]]
 ) -> Json:
     selector = _selector(resolved, role)
-    if role.size > 1:
+    if role.size > 1 and not _every_member_serves(role):
         selector[keys.MEMBER_INDEX] = "0"
     return {
         "apiVersion": "v1",
@@ -58,6 +58,14 @@ def _service(
         "metadata": {"name": name, "namespace": resolved.namespace, "labels": labels},
         "spec": {"type": "ClusterIP", "selector": selector, "ports": ports},
     }
+
+
+def _every_member_serves(role: ResolvedRole) -> bool:
+    """Whether each member answers for ranks of its own: external data parallelism of a server (router sheet 13).
+
+    Halves of a pair and take-over roles are fronted by their leader whatever their flags say.
+    """
+    return role.kind == "Server" and not role.take_over and role.parallelism.balance().shape in ("External", "Hybrid")
 
 
 def _front_ports(role: ResolvedRole) -> list[dict[str, Any]]:

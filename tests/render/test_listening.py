@@ -124,6 +124,32 @@ class TestServices:
                 assert service["spec"]["selector"] == {**base, **more}
                 assert service["spec"]["type"] == "ClusterIP"
 
+    @pytest.mark.parametrize(
+        ("engine", "role", "every"),
+        [
+            ("vLLM", {}, False),
+            ("vLLM", {"extraArgs": ["-dp", "2"]}, False),
+            ("vLLM", {"extraArgs": ["-dp=2", "--data-parallel-rank=$(GPUSTACK_MEMBER_INDEX)"]}, True),
+            ("vLLM", {"extraArgs": ["-dp=2", "--data-parallel-external-lb"]}, True),
+            ("vLLM", {"extraArgs": ["-dp=4", "-dpl=2", "--data-parallel-hybrid-lb"]}, True),
+            ("vLLM", {"extraArgs": ["-dp=2", "-dpl=2", "--data-parallel-hybrid-lb"]}, False),
+            ("vLLM", {"extraArgs": ["--data-parallel-rank=0", "--data-parallel-hybrid-lb"]}, False),
+            ("vLLM", {"command": ["serve", "--data-parallel-external-lb"]}, False),
+            ("SGLang", {"extraArgs": ["--data-parallel-external-lb"]}, False),
+        ],
+        ids=str,
+    )
+    def test_a_role_whose_every_member_serves_its_own_rank_is_fronted_by_all(
+        self, engine: str, role: Json, every: bool
+    ) -> None:
+        for service in front_services(build.resolved(build.deployment(engine, roles=[{"size": 2, **role}]))):
+            assert ("modeldeployment.gpustack.ai/member-index" not in service["spec"]["selector"]) is every
+
+    def test_a_half_of_a_pair_is_fronted_by_its_leader_however_it_spreads_ranks(self) -> None:
+        half = {"size": 2, "extraArgs": ["-dp=2", "--data-parallel-external-lb"]}
+        for service in front_services(build.resolved(build.deployment(roles=build.pair(**half)))):
+            assert service["spec"]["selector"]["modeldeployment.gpustack.ai/member-index"] == "0"
+
     def test_members_of_a_replica_resolve_each_other_before_they_are_ready(self) -> None:
         found = build.resolved(build.deployment(roles=[{"size": 2}]))
         service = build.render_replica(found, "server", 3).service
