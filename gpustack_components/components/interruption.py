@@ -26,7 +26,9 @@ FAREWELL_SECONDS = 60.0
 cancelled = threading.Event()
 """Set by the engine's `Cancel` call."""
 
-_stopped = threading.Event()
+stopped = threading.Event()
+"""Set once the process must stop, whatever the reason."""
+
 _lock = threading.Lock()
 _operations = 0
 _reason = ""
@@ -86,7 +88,7 @@ def _watch() -> None:
         time.sleep(POLL_SECONDS)
         silent = 0 if engine_answers() else silent + 1
         _reason = _find_reason(silent)
-    _stopped.set()
+    stopped.set()
     while engine_answers():
         time.sleep(POLL_SECONDS)
     deadline = time.monotonic() + FAREWELL_SECONDS
@@ -103,7 +105,7 @@ def operation() -> Generator[threading.Event]:
     with _lock:
         _operations += 1
     try:
-        yield _stopped
+        yield stopped
     finally:
         with _lock:
             _operations -= 1

@@ -108,10 +108,7 @@ def review_only(request: Request, *, old: Mapping[str, Any] | None = None) -> Ju
     answer = review(request.document, old=old, bindings=bindings, settings=settings)
     hidden = Known(None, request.unknown)
     refusals += [refusal for refusal in answer.refusals if not hidden.hides(refusal.path)]
-    unjudged = (
-        *(str(one) for one in answer.unjudged),
-        *(f"{path}: not known before the update" for path in request.unknown),
-    )
+    unjudged = tuple(str(one) for one in answer.unjudged)
     warnings = tuple(str(warning) for warning in answer.warnings)
     document: Any = answer.document
     if document is None and not refusals:

@@ -106,8 +106,6 @@ class ModelDeployment(pulumi.ComponentResource):
         problems += self._conflicts(shared, target, resource_name)
         for sentence in (*map(str, problems), *judgement.sentences):
             pulumi.log.error(sentence, self)
-        for sentence in judgement.warnings:
-            pulumi.log.warn(sentence, self)
         stands_on = self._declare(shared, target, resource_name, composed, asked, judgement, opts)
         rollout = self._roll(shared, resource_name, inputs, composed, problems, target, (*depended, *stands_on))
         self.phase, self.reasons = rollout.phase, rollout.reasons

@@ -12,14 +12,12 @@ from gpustack_components.api import names
 from gpustack_components.cluster.port import Cluster, ClusterError, Json
 from gpustack_components.components.judgement import Judgement, encode, judge
 from gpustack_components.components.observation import Standing, Surroundings, standing, surroundings
-from gpustack_components.components.request import Request
+from gpustack_components.components.request import CONVERGED, Request
 from gpustack_components.rollout.contract import RolloutRefused
 
 if TYPE_CHECKING:
     from gpustack_components.rollout.forecast import Forecast
     from gpustack_components.rollout.record import Record
-
-CONVERGED = "Converged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +32,8 @@ class Shown:
     """What the plan was made from: the cluster, the record, and whether both agree with the request (`settled`)."""
     warnings: tuple[str, ...] = ()
     """What is legal and probably not meant."""
+    unjudged: tuple[str, ...] = ()
+    """What could not be judged, and what is missing for it."""
     blind: bool = False
     """Whether the cluster could not be read, so that `plan` only says why there is none."""
 
@@ -64,8 +64,12 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
         line = f"the plan is not known, a queue could not be read: {failure}"
         return Shown(plan=(line,), observed=_observed(str(failure), stands, None), blind=True)
     settled = _settled(judgement, stands) and not ahead.steps
-    lines = () if settled else tuple(ahead.lines)
-    return Shown(plan=lines, observed=_observed("answers", stands, settled), warnings=judgement.warnings)
+    return Shown(
+        plan=() if settled else tuple(ahead.lines),
+        observed=_observed("answers", stands, settled),
+        warnings=() if settled else judgement.warnings,
+        unjudged=() if settled else judgement.unjudged,
+    )
 
 
 def recheck(asked: Request, cluster: Cluster) -> tuple[str, ...] | None:
@@ -168,5 +172,6 @@ def _blind(asked: Request, stored: Mapping[str, Any] | None, failure: ClusterErr
         (line,),
         {"cluster": str(failure)},
         judgement.warnings,
+        judgement.unjudged,
         blind=True,
     )

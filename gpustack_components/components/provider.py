@@ -28,22 +28,23 @@ from pulumi.dynamic import (
 from pulumi.output import Unknown
 from pulumi.runtime.rpc import contains_unknowns
 
+from gpustack_components.cluster.port import ClusterError
 from gpustack_components.cluster.readings import at
 from gpustack_components.components import engine_link, interruption
 from gpustack_components.components import request as keys
 from gpustack_components.components.plain import Json, paths_of, plain
-from gpustack_components.components.request import Request, kept
+from gpustack_components.components.request import CONVERGED, INCOMPLETE, Request, kept
+from gpustack_components.rollout.contract import Outcome, RolloutRefused, Wanted
 
 if TYPE_CHECKING:
     from gpustack_components.cluster.port import Cluster
     from gpustack_components.components.preview import Shown
-    from gpustack_components.rollout.contract import Outcome
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-CONVERGED = "Converged"
-INCOMPLETE = "Incomplete"
+MOST_REASONS = 20
+"""Reasons kept in state; what waits beyond them is counted."""
 
 _connecting = threading.Lock()
 """A login command of a kubeconfig runs once, not once for each of the provider's threads."""
@@ -142,12 +143,11 @@ class RolloutProvider(ResourceProvider):
     def read(self, id_: str, props: Json) -> ReadResult:
         """What a refresh finds: nothing any more, or whether the cluster still agrees with the state."""
         from gpustack_components.components.preview import recheck
-        from gpustack_components.rollout.contract import RolloutRefused
 
         asked = Request.of(props, is_unknown)
         try:
             found = recheck(asked, self._connect(asked, hasty=True))
-        except (RolloutRefused, _cluster_error()) as failure:
+        except (RolloutRefused, ClusterError) as failure:
             raise RolloutError(f"{asked.label} cannot be refreshed: {failure}") from None
         if found is None:
             return ReadResult(None, {})
@@ -163,7 +163,7 @@ class RolloutProvider(ResourceProvider):
         stays in state.
         """
         from gpustack_components.components.judgement import read_timeouts
-        from gpustack_components.rollout.converge import RolloutRefused, teardown
+        from gpustack_components.rollout.converge import teardown
 
         asked = Request.of(_props, is_unknown)
         with interruption.operation() as stop:
@@ -178,7 +178,12 @@ class RolloutProvider(ResourceProvider):
                     progress=partial(engine_link.say, asked.resource_urn),
                     stop=stop,
                 )
-            except (RolloutRefused, _cluster_error()) as failure:
+            except RolloutRefused as refused:
+                hint = (
+                    "Once it is not this stack's any more, `pulumi state delete` forgets it here and touches nothing."
+                )
+                raise RolloutError(f"{asked.label} cannot be removed: {refused}\n{hint}") from None
+            except ClusterError as failure:
                 raise RolloutError(f"{asked.label} cannot be removed: {failure}") from None
         if outcome.phase != "Deleted":
             reasons = _reasons(outcome) or ("not everything is gone",)
@@ -197,7 +202,6 @@ class RolloutProvider(ResourceProvider):
         from gpustack_components.components.judgement import encode, read_timeouts
         from gpustack_components.components.observation import endpoint_of
         from gpustack_components.components.preview import prepare
-        from gpustack_components.rollout.contract import Outcome, RolloutRefused, Wanted
         from gpustack_components.rollout.converge import converge
 
         hidden = [path for path, _ in paths_of(props, is_unknown)]
@@ -206,7 +210,7 @@ class RolloutProvider(ResourceProvider):
         try:
             cluster = self._connect(asked)
             judgement = prepare(asked, cluster)
-        except (RolloutRefused, _cluster_error()) as failure:
+        except (RolloutRefused, ClusterError) as failure:
             raise RolloutError(f"{asked.label} was not begun: {failure}") from None
         if judgement.resolved is None or judgement.document is None:
             raise RolloutError("\n".join((f"{asked.label} cannot be brought about:", *judgement.sentences)))
@@ -227,7 +231,7 @@ class RolloutProvider(ResourceProvider):
                     progress=partial(engine_link.say, asked.resource_urn),
                     stop=stop,
                 )
-            except (RolloutRefused, _cluster_error()) as failure:
+            except (RolloutRefused, ClusterError) as failure:
                 raise RolloutError(f"{asked.label} was not begun: {failure}") from None
             except Exception as defect:
                 outcome = Outcome(INCOMPLETE, (_defect(defect),))
@@ -254,16 +258,19 @@ def _load() -> None:
 def _connection(kubeconfig: str | None, context: str | None, hasty: bool) -> "Cluster":
     """One connection for all deployments of a phase; the engine starts a new process for the next phase."""
     from gpustack_components.cluster.client import connect
+    from gpustack_components.components.interruption import stopped
     from gpustack_components.components.observation import HASTE
 
-    return connect(kubeconfig, context, patience=HASTE if hasty else None)
+    return connect(kubeconfig, context, patience=HASTE) if hasty else connect(kubeconfig, context, stop=stopped)
 
 
 def _reasons(outcome: "Outcome") -> tuple[str, ...]:
     why = interruption.interrupted()
-    if not outcome.interrupted or not why:
-        return outcome.reasons
-    return (why, *(reason for reason in outcome.reasons if not reason.startswith("interrupted")))
+    reasons = outcome.reasons
+    if outcome.interrupted and why:
+        reasons = (why, *(reason for reason in reasons if not reason.startswith("interrupted")))
+    more = len(reasons) - MOST_REASONS
+    return reasons if more <= 0 else (*reasons[:MOST_REASONS], f"and {more} more")
 
 
 def _holder(asked: Request) -> str:
@@ -278,11 +285,7 @@ def _say_plan(asked: Request, shown: "Shown") -> None:
     if shown.plan:
         level = "warning" if shown.blind else "info"
         engine_link.say(asked.resource_urn, "\n".join(shown.plan), level=level, lasting=True)
+    for sentence in shown.unjudged:
+        engine_link.say(asked.resource_urn, sentence, lasting=True)
     for warning in shown.warnings:
         engine_link.say(asked.resource_urn, warning, level="warning", lasting=True)
-
-
-def _cluster_error() -> type[Exception]:
-    from gpustack_components.cluster.port import ClusterError
-
-    return ClusterError

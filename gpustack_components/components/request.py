@@ -31,6 +31,9 @@ READY = "ready"
 ENDPOINT = "endpoint"
 GENERATION = "generation"
 
+CONVERGED = "Converged"
+INCOMPLETE = "Incomplete"
+
 JUDGED = (METADATA, SPEC, BINDINGS, SETTINGS, TIMEOUTS, ADOPT, OWNER)
 """The inputs whose change is a change of the deployment."""
 KEPT = (*JUDGED, RESOURCE_URN, KUBECONFIG, CONTEXT)

@@ -9,7 +9,7 @@ import pulumi
 import pulumi.dynamic
 
 from gpustack_components.components.provider import RolloutProvider
-from gpustack_components.components.request import ENDPOINT, KUBECONFIG, PHASE, READY, REASONS
+from gpustack_components.components.request import CONVERGED, ENDPOINT, KUBECONFIG, PHASE, READY, REASONS
 
 ROLLOUT_TYPE = "pulumi-python:dynamic/gpustack:Rollout"
 
@@ -42,7 +42,7 @@ class Rollout(pulumi.dynamic.Resource, module="gpustack", name="Rollout"):
 def fail_unless_converged(args: pulumi.ResourceHookArgs) -> None:
     """After-create and after-update hook: raises with the reasons of a rollout that did not converge."""
     outputs = args.new_outputs or {}
-    if outputs.get(PHASE) == "Converged":
+    if outputs.get(PHASE) == CONVERGED:
         return
     reasons = [str(reason) for reason in outputs.get(REASONS) or ["no reason was recorded"]]
     lines = "".join(f"\n  {reason}" for reason in reasons)
