@@ -57,11 +57,25 @@ def _connectors(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterable[Se
 def _vllm_connectors(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterator[Segment]:
     transfer = transfer_document(resolved, role)
     if transfer is not None:
-        field = " and ".join(f for f, on in (("spec.router", role.leg), ("spec.kvCache", role.store is not None)) if on)
-        yield Segment(("--kv-transfer-config", compact(transfer)), Origin("transfer connector (4.1)", field))
+        origin = Origin("transfer connector (4.1)", _transfer_inputs(resolved, role))
+        yield Segment(("--kv-transfer-config", compact(transfer)), origin)
     yield from _dtype(resolved, role)
     if role.publish:
         yield Segment(("--kv-events-config", compact(events_document())), Origin("KV events (4.2)", "spec.router.name"))
+
+
+def _transfer_inputs(resolved: ResolvedDeployment, role: ResolvedRole) -> str:
+    """The fields that decide what stands in the transfer document."""
+    fields = ["spec.router"] if role.leg else []
+    if role.leg and role.family == "vllm-ascend":
+        halves = [other for other in resolved.roles if other.kind in ("Prefill", "Decode")]
+        fields += [path(half, "command" if half.take_over else "extraArgs") for half in halves]
+    elif role.leg:
+        fields.append("spec.kvTransfer.protocol")
+    if role.store is not None:
+        fields.append("spec.kvCache")
+    *others, last = fields
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _sglang_connectors(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterator[Segment]:

@@ -100,6 +100,15 @@ def test_a_port_is_traced_to_what_opened_it(role: dict[str, Any], field: str) ->
     assert [line.field for line in lines if line.part == "port"] == [field]
 
 
+def test_an_ascend_leg_is_traced_to_both_halves_degrees() -> None:
+    roles = build.pair(decode={"command": ["serve"]})
+    found = build.resolved(
+        build.deployment(roles=roles, router={"name": "llm-d-router"}), [build.instance_type(manufacturer="ascend")]
+    )
+    transfer = next(line for line in explain(found, "prefill") if line.name == "--kv-transfer-config")
+    assert transfer.field == "spec.router, spec.roles[0].extraArgs and spec.roles[1].command"
+
+
 def test_a_document_is_traced_to_what_called_for_it() -> None:
     document = build.deployment(
         roles=build.pair(), router={"name": "llm-d-router"}, kvCache={"poolRef": {"name": "cache"}}
@@ -107,6 +116,6 @@ def test_a_document_is_traced_to_what_called_for_it() -> None:
     lines = explain(build.resolved(document, build.store()), "prefill")
     transfer = next(line for line in lines if line.name == "--kv-transfer-config")
     assert transfer.rule == "transfer connector (4.1)"
-    assert transfer.field == "spec.router and spec.kvCache"
+    assert transfer.field == "spec.router, spec.kvTransfer.protocol and spec.kvCache"
     port = next(line for line in lines if line.name == "--port")
     assert (port.value, port.rule) == ("--port 8000", "listen fill (3.1)")
