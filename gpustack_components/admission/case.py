@@ -68,6 +68,11 @@ class RoleCase:
         return read_parallelism(self.spec.engine.name, self.stream, self.role.env or ())
 
     @cached_property
+    def elastic_parallelism(self) -> Parallelism:
+        """What `extraArgs` and the variables declare, also beside a `command`, which an elastic role may not have."""
+        return read_parallelism(self.spec.engine.name, self.role.extra_args, self.role.env or ())
+
+    @cached_property
     def own_port(self) -> int | None:
         """The role's own `--port`, when readable."""
         return own_port(self.spec.engine.name, self.stream)

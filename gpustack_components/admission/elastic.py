@@ -27,6 +27,7 @@ from gpustack_components.admission.elastic_rules import (
 from gpustack_components.api.command_line.flags import entry_name, resolve_flag
 from gpustack_components.api.command_line.owned import VLLM
 from gpustack_components.api.command_line.parallelism import ELASTIC_MAX
+from gpustack_components.api.model_deployment import Resources
 from gpustack_components.api.refusal import Refusal
 
 _OWNED_ARGUMENTS = (
@@ -74,6 +75,7 @@ def judge_elastic(case: Case) -> Iterator[Refusal]:
         for role in elastic:
             yield from _judge_degrees(role)
             yield from _judge_configuration(role)
+            yield from _judge_cards(case, role)
             yield from _judge_owned(role)
     if case.old is not None:
         stored = [role for role in case.old.roles if role.elastic]
@@ -108,7 +110,7 @@ def _width(role: RoleCase) -> int:
 
 
 def _judge_degrees(role: RoleCase) -> Iterator[Refusal]:
-    read = role.parallelism
+    read = role.elastic_parallelism
     width_path = f"{role.path}.elasticEp.width"
     width = _width(role)
     if not 2 <= width <= 64:
@@ -157,16 +159,27 @@ def _judge_configuration(role: RoleCase) -> Iterator[Refusal]:
             f"{path}.command",
             "an elastic role's command line is rendered; move the arguments into extraArgs, or drop elasticEp",
         )
-    resources = declared.resources
-    if resources is None:
+
+
+def _judge_cards(case: Case, role: RoleCase) -> Iterator[Refusal]:
+    """The request of one member; silent while the degree it is compared with cannot be read."""
+    if role.elastic_parallelism.errors:
         return
-    cards, tensor = resources.accelerator, role.parallelism.tensor
-    if not role.parallelism.errors and cards is not None and cards != tensor:
+    path, tensor = f"{role.path}.resources", role.elastic_parallelism.tensor
+    resources = role.role.resources or Resources()
+    cards, named = resources.accelerator, case.instance_type(role)
+    if cards is not None and cards != tensor:
         yield ELASTIC_ACCELERATOR.refuse(
-            f"{path}.resources.accelerator",
+            f"{path}.accelerator",
             f"every member of an elastic role holds its tensor-parallel degree in cards, {tensor}, not {cards}; ask "
             f"for {tensor}, or leave the field out",
             str(cards),
+        )
+    if cards is None and named is not None and not named.spec.acceleratable and not case.deleting:
+        yield ELASTIC_ACCELERATOR.refuse(
+            f"{path}.accelerator",
+            f"every member of an elastic role holds its tensor-parallel degree in cards, {tensor}, and InstanceType "
+            f'"{named.metadata.name}" has none; use a type with accelerators',
         )
     shares = (
         ("acceleratorSlicedMemoryPercentage", resources.accelerator_sliced_memory_percentage),
@@ -176,7 +189,7 @@ def _judge_configuration(role: RoleCase) -> Iterator[Refusal]:
     for field, value in shares:
         if value:
             yield ELASTIC_WHOLE_CARDS.refuse(
-                f"{path}.resources.{field}",
+                f"{path}.{field}",
                 f"an elastic role takes whole cards, no share of one; remove {field}",
                 value,
             )
@@ -231,7 +244,7 @@ def _judge_update(elastic: list[RoleCase], stored: list[RoleCase]) -> Iterator[R
         )
         return
     arguments = f"{role.path}.extraArgs"
-    new, old = role.parallelism, before.parallelism
+    new, old = role.elastic_parallelism, before.elastic_parallelism
     if new != old and (new.errors or old.errors):
         side = "submitted" if new.errors else "stored"
         yield ELASTIC_TP_FROZEN.refuse(

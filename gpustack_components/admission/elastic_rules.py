@@ -83,7 +83,8 @@ ELASTIC_COMMAND = _rule(
 )
 ELASTIC_ACCELERATOR = _rule(
     "elastic-accelerator",
-    "`resources.accelerator` of an elastic role differs from its tensor-parallel degree",
+    "`resources.accelerator` of an elastic role differs from its tensor-parallel degree, or its InstanceType has no "
+    "accelerators",
     "Ask for as many cards as the tensor-parallel degree, or leave the field out.",
     "spec.roles[].resources.accelerator",
 )

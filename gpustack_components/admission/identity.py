@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from gpustack_components.admission.case import Case, RoleCase, Side
@@ -200,7 +201,7 @@ def _request(role: RoleCase) -> tuple[Quantity, int, int, str, Quantity]:
     """An elastic role's request with absent parts filled in; an absent card count is its tensor-parallel degree."""
     asked = role.role.resources or Resources()
     return (
-        asked.accelerator if asked.accelerator is not None else Quantity(role.parallelism.tensor),
+        asked.accelerator if asked.accelerator is not None else Quantity(role.elastic_parallelism.tensor),
         asked.accelerator_sliced_memory_percentage or 0,
         asked.accelerator_sliced_cores_percentage or 0,
         asked.accelerator_partitioned_profile or "",
@@ -209,21 +210,31 @@ def _request(role: RoleCase) -> tuple[Quantity, int, int, str, Quantity]:
 
 
 def _judge_replicas(case: Case, old: Side) -> Iterator[Refusal]:
-    scaler = bound_scaler(old.document.metadata.annotations.get(SCALER_BINDING))
-    if scaler is None or scaler == case.writer:
+    holder = bound_scaler(old.document.metadata.annotations.get(SCALER_BINDING))
+    if holder is None or holder.name == case.writer:
         return
     for role in case.new.roles:
         stored = old.by_name.get(role.name)
         if stored is not None and stored.role.replicas != role.role.replicas:
             yield SCALER_OWNS_REPLICAS.refuse(
                 f"{role.path}.replicas",
-                f'{stored.role.replicas} became {role.role.replicas}, but the counts belong to scaler "{scaler}"; '
+                f'{stored.role.replicas} became {role.role.replicas}, but the counts belong to scaler "{holder.name}"; '
                 "edit its bounds, or release the target (mode Shadow, suspend, or delete the scaler)",
                 role.role.replicas,
             )
 
 
-def bound_scaler(annotation: str | None) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The scaler that owns a target's counts."""
+
+    name: str
+    """Its name."""
+    uid: str
+    """Its UID: a scaler created anew under the name is another one."""
+
+
+def bound_scaler(annotation: str | None) -> Holder | None:
     """The scaler a target's binding annotation names (scaler sheet 9); None when there is none or it is unreadable."""
     if not annotation:
         return None
@@ -233,7 +244,7 @@ def bound_scaler(annotation: str | None) -> str | None:
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     readable = isinstance(name, str) and name and isinstance(uid, str) and uid and type(term) is int and term >= 1
-    return name if readable else None
+    return Holder(name, uid) if readable else None
 
 
 def judge_router_name(case: Case) -> Iterator[Refusal]:

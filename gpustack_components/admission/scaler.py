@@ -175,25 +175,36 @@ def _ratio_faults(case: ScalerCase, index: int) -> list[tuple[str, str]]:
 def judge_target(case: ScalerCase) -> Iterator[Refusal]:
     """What the deployment answers; a deployment that does not exist yet is no error, only nothing to judge by."""
     if case.target is None:
+        stated = case.spec.algorithm.type == "Proportional"
         case.unjudged.append(
             Unjudged(
-                _TARGET_RULES,
+                tuple(rule for rule in _TARGET_RULES if not (stated and rule == SCALER_NO_SIGNAL.id)),
                 "spec.targetRef.name",
                 f'ModelDeployment "{case.spec.target_ref.name}" is not among the given documents; add it to have the '
                 "scaler judged by it",
             )
         )
+        if stated:
+            yield from _judge_signals(case)
         return
     holder = bound_scaler(case.target.metadata.annotations.get(SCALER_BINDING))
-    if holder is not None and holder != case.new.metadata.name:
+    own = case.new.metadata
+    if holder is not None and holder.name != own.name:
         yield SCALER_ALREADY_BOUND.refuse(
             "spec.targetRef.name",
-            f'"{case.spec.target_ref.name}" is held by scaler "{holder}"; delete or release that scaler first',
+            f'"{case.spec.target_ref.name}" is held by scaler "{holder.name}"; delete or release that scaler first',
+            case.spec.target_ref.name,
+        )
+    elif holder is not None and own.uid and own.uid != holder.uid:
+        yield SCALER_ALREADY_BOUND.refuse(
+            "spec.targetRef.name",
+            f'"{case.spec.target_ref.name}" is held by an earlier scaler "{holder.name}" (uid {holder.uid}), which is '
+            f"gone; remove the annotation {SCALER_BINDING} from the target first",
             case.spec.target_ref.name,
         )
     yield from _judge_roles(case, case.target)
     yield from _judge_throughput(case, case.target)
-    yield from _judge_signals(case, case.target)
+    yield from _judge_signals(case)
 
 
 def _judge_roles(case: ScalerCase, target: ModelDeployment) -> Iterator[Refusal]:
@@ -255,8 +266,10 @@ def _throughput(block: TokenThroughput) -> dict[str, object]:
     }
 
 
-def _judge_signals(case: ScalerCase, target: ModelDeployment) -> Iterator[Refusal]:
+def _judge_signals(case: ScalerCase) -> Iterator[Refusal]:
+    """Where each scaled role's count comes from; with stated targets the scaler alone answers that."""
     algorithm = case.spec.algorithm
+    of_target = case.target.spec.roles if case.target else ()
     if algorithm.type == "Proportional":
         targets = algorithm.proportional.role_targets if algorithm.proportional else ()
         for index, entry in enumerate(targets):
@@ -269,9 +282,9 @@ def _judge_signals(case: ScalerCase, target: ModelDeployment) -> Iterator[Refusa
                 )
         signals = {entry.name for entry in targets}
     else:
-        signals = {role.name for role in target.spec.roles if role.kind in ("Prefill", "Decode", "Server")}
+        signals = {role.name for role in of_target if role.kind in ("Prefill", "Decode", "Server")}
     signalled = reachable(signals - case.commanded, [ratio for _, ratio in case.sound_ratios])
-    known = {role.name for role in target.spec.roles}
+    known = {role.name for role in of_target} if case.target else case.bounded
     for index, bounds in enumerate(case.spec.roles):
         fixed = bounds.min_replicas == bounds.max_replicas
         if bounds.name in known and bounds.name not in signalled and not fixed:

@@ -121,8 +121,7 @@ def _bounds(at: dict[str, Any], details: ErrorDetails, found: Any) -> str:
         return f"found {_entries(len(found))}, and {_range(least, most)} are allowed; {advice}"
     if "minimum" in at or "maximum" in at:
         least, most = at.get("minimum"), at.get("maximum")
-        allowed = f"at most {most}" if kind == "less_than_equal" and most == INT32_MAX else _range(least, most)
-        return f"found {shown(found)}; write a number that is {allowed}"
+        return f"found {shown(found)}; write a number that is {_number(kind, least, most)}"
     limits = {
         "greater_than": "above",
         "greater_than_equal": "at least",
@@ -134,6 +133,14 @@ def _bounds(at: dict[str, Any], details: ErrorDetails, found: Any) -> str:
 
 def _entries(count: int) -> str:
     return {0: "no entry", 1: "1 entry"}.get(count, f"{count} entries")
+
+
+def _number(kind: str, least: int | None, most: int | None) -> str:
+    if kind == "less_than_equal" and most == INT32_MAX:
+        return f"at most {most}"
+    if least is None or most is None or most >= INT32_MAX:
+        return _range(least, most)
+    return f"between {least} and {most}"
 
 
 def _range(least: int | None, most: int | None) -> str:
