@@ -10,8 +10,9 @@ from itertools import pairwise
 from gpustack_components.api.names import role_service, router_name
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.bindings.shape import PICKER, is_pair
-from gpustack_components.render.documents import transfer_document
+from gpustack_components.render.documents import client_document, transfer_document
 from gpustack_components.render.sidecar import ROUTING_PROXY
+from gpustack_components.render.volumes import CLIENT_CONFIG_PATH
 
 _LABEL_WIDTH = 10
 
@@ -111,7 +112,21 @@ def _mistakes(resolved: ResolvedDeployment) -> Iterator[str]:
             yield "spec.kvTransfer is not read on Ascend: its transfer leg always uses ascend"
     if spec.kv_cache is not None and resolved.store is None:
         yield f"no store is connected: {resolved.connection.message}"
+    yield from _hidden_configuration(resolved)
     yield from _mixed_offers(resolved)
+
+
+def _hidden_configuration(resolved: ResolvedDeployment) -> Iterator[str]:
+    """Mounts that replace the store client's configuration, which no rule refuses (rendering sheet 10)."""
+    for role in resolved.roles:
+        if client_document(role) is None:
+            continue
+        for volume in role.declared.additional_volumes:
+            if volume.mount_path == CLIENT_CONFIG_PATH or volume.mount_path.startswith(f"{CLIENT_CONFIG_PATH}/"):
+                yield (
+                    f"{role.name} mounts {volume.mount_path}, and its store client reads that in place of the "
+                    "connection to the store; mount it elsewhere"
+                )
 
 
 def _mixed_offers(resolved: ResolvedDeployment) -> Iterator[str]:

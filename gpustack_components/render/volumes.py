@@ -160,10 +160,11 @@ def _compile_cache(resolved: ResolvedDeployment, role: ResolvedRole, taken: set[
         return
     name = "gpustack-compile-cache"
     image = path(role, "image") if role.declared.image else "spec.engine.image"
+    model = "spec.model.artifactRef" if resolved.artifact else "spec.model.name"
     yield Mounted(
         {"name": name, "hostPath": {"path": compile_cache_path(resolved, role), "type": "DirectoryOrCreate"}},
         {"name": name, "mountPath": COMPILE_CACHE_PATH},
-        Origin("compile cache (10.1)", f"spec.model.name, {image} and {path(role, 'extraArgs')}"),
+        Origin("compile cache (10.1)", f"{model}, {image} and {path(role, 'extraArgs')}"),
     )
 
 

@@ -100,6 +100,17 @@ def test_a_port_is_traced_to_what_opened_it(role: dict[str, Any], field: str) ->
     assert [line.field for line in lines if line.part == "port"] == [field]
 
 
+def test_a_compile_cache_is_traced_to_what_names_the_weights() -> None:
+    def field(document: Any, bound: list[object]) -> str:
+        lines = explain(build.resolved(document, bound), "server")
+        return next(line.field for line in lines if line.name == "gpustack-compile-cache")
+
+    rest = ", spec.engine.image and spec.roles[0].extraArgs"
+    assert field(build.deployment(), []) == f"spec.model.name{rest}"
+    weights = build.deployment(model={"artifactRef": {"name": "weights"}})
+    assert field(weights, [build.artifact()]) == f"spec.model.artifactRef{rest}"
+
+
 def test_an_ascend_leg_is_traced_to_both_halves_degrees() -> None:
     roles = build.pair(decode={"command": ["serve"]})
     found = build.resolved(

@@ -36,6 +36,12 @@ def of(
     return mistakes(build.resolved(build.deployment(engine, roles or build.pair(), **spec), bound or []))
 
 
+def mounting(path: str) -> Json:
+    return {"additionalVolumes": [{"mountPath": path, "configMap": {"name": "mine"}}]}
+
+
+OVER, INSIDE = mounting("/etc/gpustack/kvcache"), mounting("/etc/gpustack/kvcache/mooncake.json")
+BESIDE = mounting("/etc/gpustack/kvcache-of-mine")
 NPU = build.instance_type("npu", "ascend")
 CASES: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "a routed pair": (of(**LLM_D), []),
@@ -77,6 +83,16 @@ CASES: dict[str, tuple[tuple[str, ...], list[str]]] = {
         ["spec.kvTransfer renders nothing"],
     ),
     "a store that is not there": (of(roles=[{}], **CACHE), ["no store is connected", "cache is not known"]),
+    "a mount over the store client's configuration": (
+        of(roles=[OVER], bound=build.store(), **CACHE),
+        ["server mounts /etc/gpustack/kvcache"],
+    ),
+    "a file in the store client's configuration": (
+        of(roles=[INSIDE], bound=build.store(), **CACHE),
+        ["server mounts /etc/gpustack/kvcache/mooncake.json"],
+    ),
+    "the same mount without a file to hide": (of("SGLang", roles=[OVER], bound=build.store(), **CACHE), []),
+    "a mount beside the store client's configuration": (of(roles=[BESIDE], bound=build.store(), **CACHE), []),
     "a store of two protocols": (
         of(roles=[{}], bound=build.store(groups=("TCP", "RDMA")), **CACHE),
         ["tcp, rdma", "one protocol"],

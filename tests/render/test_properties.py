@@ -220,6 +220,12 @@ def test_a_change_without_effect_on_the_hash_has_none_on_the_pod(found: Resolved
             {"ports": ()},
             {"command": ()},
             {"startup_timeout_seconds": 60},
+            {"image": "own:2"},
+            {"image_pull_policy": "Always"},
+            {"privileged": True},
+            {"additional_volumes": ()},
+            {"topology": None},
+            {"resources": None},
         ]
     )
     edited = document.model_copy(
