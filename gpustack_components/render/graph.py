@@ -11,6 +11,7 @@ from gpustack_components.api.names import role_service, router_name
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.bindings.shape import PICKER, is_pair
 from gpustack_components.render.documents import client_document, transfer_document
+from gpustack_components.render.services import every_member_serves
 from gpustack_components.render.sidecar import ROUTING_PROXY
 from gpustack_components.render.volumes import CLIENT_CONFIG_PATH
 
@@ -48,7 +49,8 @@ def _role(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterator[str]:
     listening = role.listening
     front = f"{role_service(resolved.name, role.name)}:{listening.external[0].number}"
     proxy = f"{ROUTING_PROXY}:{listening.serving.number} -> " if role.proxy else ""
-    yield _labelled("serves", f"{front} -> {proxy}main:{listening.engine}")
+    members = "" if role.size == 1 else " of every member" if every_member_serves(role) else " of member 0"
+    yield _labelled("serves", f"{front} -> {proxy}main:{listening.engine}{members}")
     for label, text in _connections(resolved, role):
         yield _labelled(label, text)
 

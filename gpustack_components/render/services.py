@@ -50,7 +50,7 @@ def _service(
     resolved: ResolvedDeployment, role: ResolvedRole, name: str, labels: dict[str, str], ports: list[dict[str, Any]]
 ) -> Json:
     selector = _selector(resolved, role)
-    if role.size > 1 and not _every_member_serves(role):
+    if role.size > 1 and not every_member_serves(role):
         selector[keys.MEMBER_INDEX] = "0"
     return {
         "apiVersion": "v1",
@@ -60,7 +60,7 @@ def _service(
     }
 
 
-def _every_member_serves(role: ResolvedRole) -> bool:
+def every_member_serves(role: ResolvedRole) -> bool:
     """Whether each member answers for ranks of its own: external data parallelism of a server (router sheet 13).
 
     Halves of a pair and take-over roles are fronted by their leader whatever their flags say.

@@ -30,6 +30,18 @@ def test_a_seed_is_drawn_as_reviewed(name: str, snapshot: SnapshotAssertion) -> 
     assert graph(found) == snapshot.use_extension(TextFile)
 
 
+@pytest.mark.parametrize(
+    ("role", "fronted"),
+    [
+        ({}, "main:8000\n"),
+        ({"size": 2}, "main:8000 of member 0\n"),
+        ({"size": 2, "extraArgs": ["-dp=2", "--data-parallel-external-lb"]}, "main:8000 of every member\n"),
+    ],
+)
+def test_the_diagram_says_which_members_answer(role: Json, fronted: str) -> None:
+    assert graph(build.resolved(build.deployment(roles=[role]))).endswith(fronted)
+
+
 def of(
     engine: str = "vLLM", roles: list[Json] | None = None, bound: list[object] | None = None, **spec: Any
 ) -> tuple[str, ...]:
