@@ -70,4 +70,5 @@ def _covers(held: Volume, asked: Volume) -> bool:
 
 def _shown(volume: Volume) -> str:
     path = volume.host_path.path if volume.host_path else ""
-    return posixpath.normpath(posixpath.join(path, volume.sub_path or ""))
+    shown = posixpath.normpath(posixpath.join(path, volume.sub_path or ""))
+    return f"/{shown.lstrip('/')}" if shown.startswith("//") else shown

@@ -149,7 +149,7 @@ def judge_identity(case: Case) -> Iterator[Refusal]:
 
 def _model(side: Side) -> str:
     model = side.spec.model
-    return f'"{model.name}"' + (f" from artifact {model.artifact_ref.name}" if model.artifact_ref else "")
+    return f'"{model.name}"' + (f' from artifact "{model.artifact_ref.name}"' if model.artifact_ref else "")
 
 
 def _cache(side: Side) -> str:
