@@ -96,8 +96,8 @@ class Listening:
     """How the engine's own listener speaks."""
     probe: Probe | None
     """What the probes ask; None when there are none."""
-    own_port: bool
-    """Whether the engine listens where the role's own `--port` says, and not where ports or a default put it."""
+    own_port: int | None
+    """The role's own `--port`; None when it names none that can be one."""
 
 
 def role_tokens(role: "Role") -> tuple[str, ...]:
@@ -133,8 +133,7 @@ def listen(engine: str, role: "Role", *, proxied: bool, connectors: tuple[Port, 
             probe = Probe(PROXIED_HEALTH_PATH, serving.number, "HTTP")
         elif not _unprobed(engine, tokens, engine_scheme, serving.number, own, names_port=names_port):
             probe = Probe(HEALTH_PATH, serving.number, engine_scheme)
-    moved = own is not None and (proxied or not declared)
-    return Listening(external, serving, engine_port, container, engine_scheme, probe, moved)
+    return Listening(external, serving, engine_port, container, engine_scheme, probe, own)
 
 
 def _usable(port: int | None) -> int | None:

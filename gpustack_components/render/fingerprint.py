@@ -15,9 +15,10 @@ from gpustack_components.bindings.artifact import Artifact
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.bindings.resources import request_mode, slice_percentages
 from gpustack_components.render.documents import ascend_degrees
-from gpustack_components.render.lifecycle import GRACE_DEFAULT, STARTUP_DEFAULT
-from gpustack_components.render.volumes import SHM_DEFAULT, shm_size
+from gpustack_components.render.lifecycle import GRACE_DEFAULT, PERIOD, STARTUP_DEFAULT, startup_failures
+from gpustack_components.render.volumes import SHM_DEFAULT, SHM_PATH, shm_size
 
+_DEFAULT_PORT = {"port": 8000, "name": "http"}
 _prefixes: "WeakKeyDictionary[ResolvedDeployment, dict[str, Any]]" = WeakKeyDictionary()
 
 
@@ -83,17 +84,37 @@ def _role(resolved_role: ResolvedRole) -> dict[str, Any]:
         imagePullPolicy=role.image_pull_policy,
         imagePullSecrets=[secret.name for secret in role.image_pull_secrets],
         privileged=role.privileged,
-        ports=[
-            _present(port=p.port, protocol=None if p.protocol == "TCP" else p.protocol, name=p.name) for p in role.ports
-        ],
+        ports=_ports(resolved_role),
         additionalVolumes=[_volume(volume) for volume in role.additional_volumes],
-        shmSize=None if shm_size(resolved_role) == SHM_DEFAULT else shm_size(resolved_role).canonical(),
+        shmSize=_shm(resolved_role),
         command=list(role.command),
         extraArgs=[] if resolved_role.take_over else list(role.extra_args),
         env=[[variable.name, variable.value] for variable in role.env],
         terminationGracePeriodSeconds=None if grace == GRACE_DEFAULT else grace,
-        startupTimeoutSeconds=None if role.startup_timeout_seconds == STARTUP_DEFAULT else role.startup_timeout_seconds,
+        startupTimeoutSeconds=_startup(resolved_role),
     )
+
+
+def _ports(role: ResolvedRole) -> list[dict[str, Any]]:
+    """The declared ports; the default one declared alone is none, unless `--port` moves the engine elsewhere."""
+    ports = [
+        _present(port=p.port, protocol=None if p.protocol == "TCP" else p.protocol, name=p.name)
+        for p in role.declared.ports
+    ]
+    unmoved = role.listening.own_port in (None, _DEFAULT_PORT["port"])
+    return [] if unmoved and ports == [_DEFAULT_PORT] else ports
+
+
+def _shm(role: ResolvedRole) -> str | None:
+    """Capacity of the shared memory that is rendered, unless it is the default."""
+    own = any(volume.mount_path == SHM_PATH for volume in role.declared.additional_volumes)
+    return None if own or shm_size(role) == SHM_DEFAULT else shm_size(role).canonical()
+
+
+def _startup(role: ResolvedRole) -> int | None:
+    """Seconds the startup probe grants, in whole periods, unless they are the default."""
+    granted = startup_failures(role) * PERIOD
+    return None if granted == STARTUP_DEFAULT else granted
 
 
 def _resources(resources: Resources | None) -> dict[str, Any] | None:

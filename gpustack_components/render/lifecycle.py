@@ -9,7 +9,8 @@ GRACE_DEFAULT = 30
 STARTUP_DEFAULT = 1800
 """Seconds an engine may take to start."""
 
-_PERIOD = 10
+PERIOD = 10
+"""Seconds between two probes."""
 _TIMEOUT = 5
 _READINESS_FAILURES = 3
 _LIVENESS_FAILURES = 6
@@ -69,15 +70,19 @@ def probes(role: ResolvedRole) -> dict[str, Any]:
     if target is None:
         return {}
     get = {"path": target.path, "port": target.port, "scheme": target.scheme}
-    startup = -(-role.declared.startup_timeout_seconds // _PERIOD)
     return {
-        probe: {"httpGet": get, "periodSeconds": _PERIOD, "timeoutSeconds": _TIMEOUT, "failureThreshold": failures}
+        probe: {"httpGet": get, "periodSeconds": PERIOD, "timeoutSeconds": _TIMEOUT, "failureThreshold": failures}
         for probe, failures in (
-            ("startupProbe", startup),
+            ("startupProbe", startup_failures(role)),
             ("readinessProbe", _READINESS_FAILURES),
             ("livenessProbe", _LIVENESS_FAILURES),
         )
     }
+
+
+def startup_failures(role: ResolvedRole) -> int:
+    """Failed startup probes within the seconds the role may take to start, rounded up."""
+    return -(-role.declared.startup_timeout_seconds // PERIOD)
 
 
 def grace_seconds(role: ResolvedRole) -> int | None:

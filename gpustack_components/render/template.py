@@ -144,7 +144,7 @@ def _ports(role: ResolvedRole) -> Iterator[Entry]:
     declared = {(p.port, p.protocol): i for i, p in enumerate(role.declared.ports)}
     connectors = {VLLM_BOOTSTRAP: "spec.router", SGLANG_BOOTSTRAP: path(role, "kind")}
     connectors |= dict.fromkeys((KV_EVENTS, KV_REPLAY), "spec.router.name")
-    own = path(role, "command" if role.take_over else "extraArgs") if role.listening.own_port else ""
+    own = path(role, "command" if role.take_over else "extraArgs")
     for port in role.listening.container:
         index = declared.get((port.number, port.protocol))
         if index is not None:
@@ -152,7 +152,8 @@ def _ports(role: ResolvedRole) -> Iterator[Entry]:
         elif port in connectors:
             yield Entry(container_port(port), Origin("port of a connector (6)", connectors[port]))
         else:
-            yield Entry(container_port(port), Origin("port of the engine (3.5)", own))
+            field = own if port.number == role.listening.own_port else ""
+            yield Entry(container_port(port), Origin("port of the engine (3.5)", field))
 
 
 def resources(resolved: ResolvedDeployment, role: ResolvedRole) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:

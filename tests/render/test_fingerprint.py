@@ -106,6 +106,33 @@ def test_a_remembered_store_of_another_binding_is_not_used() -> None:
     assert build.resolved(other, [], remembered=connected.store).store is None
 
 
+@pytest.mark.parametrize(
+    ("role", "inert"),
+    [
+        ({"startupTimeoutSeconds": 60}, {"startupTimeoutSeconds": 51}),
+        ({"additionalVolumes": [{"mountPath": "/dev/shm", "configMap": {"name": "own"}}]}, {"shmSize": "1Gi"}),
+        ({"extraArgs": ["--port=8000"]}, {"ports": [{"port": 8000, "name": "http"}]}),
+    ],
+    ids=str,
+)
+def test_a_value_that_nothing_reads_moves_no_hash(role: Json, inert: Json) -> None:
+    def of(**change: Any) -> tuple[str, Json]:
+        found = build.resolved(build.deployment(roles=[{**role, **change}]))
+        return fingerprint(found, "server", 0, 0), build.render_replica(found, "server", 0).members[0]["spec"]
+
+    assert of() == of(**inert)
+
+
+@pytest.mark.parametrize("ports", [[{"port": 8000}], [{"port": 8000, "name": "http"}]], ids=str)
+def test_a_declared_default_beside_another_port_of_the_engine_moves_the_hash(ports: list[Json]) -> None:
+    def of(**change: Any) -> tuple[str, Json]:
+        found = build.resolved(build.deployment(roles=[{"extraArgs": ["--port=9100"], **change}]))
+        return fingerprint(found, "server", 0, 0), build.render_replica(found, "server", 0).members[0]["spec"]
+
+    (before, pod), (after, other) = of(), of(ports=ports)
+    assert before != after and pod != other
+
+
 def test_inert_arguments_beside_a_command_move_no_hash() -> None:
     def of(role: Json) -> str:
         return fingerprint(build.resolved(build.deployment(roles=[role])), "server", 0, 0)
