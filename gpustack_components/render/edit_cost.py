@@ -88,8 +88,10 @@ ROWS: tuple[EditCost, ...] = (
     EditCost("spec.roles[].elasticEp", "refused", "its `width` may grow, which adds members and rolls nothing"),
     EditCost("InstanceType.status.entrance", "role", "every role of that type"),
     EditCost("InstanceType.status.detail.manufacturer", "role", "every role of that type"),
-    EditCost("InstanceType.spec.unitResources", "role", "every role of that type"),
-    EditCost("InstanceType.spec.localStorage", "role", "only below 15Gi, where it caps ephemeral storage"),
+    EditCost("InstanceType.spec.unitResources", "role", "frozen in place; a re-created type of the same name"),
+    EditCost(
+        "InstanceType.spec.localStorage", "role", "frozen in place; only below 15Gi, where it caps ephemeral storage"
+    ),
     EditCost("InstanceType.status.accelerator", "nothing"),
     EditCost("KVCachePool.status.clientEndpoint", "every role", "roles with a store client"),
     EditCost("KVCacheBackend.spec.transport.protocol", "every role", "roles with a store client"),
