@@ -214,7 +214,18 @@ class Case:
         return self.bindings.instance_type(role.role.instance_type)
 
     def leave_open(self, rules: tuple[str, ...], path: str, reason: str) -> None:
-        """Say that rules could not be judged; the same gap is said once."""
-        gap = Unjudged(rules, path, reason)
-        if gap not in self.unjudged:
-            self.unjudged.append(gap)
+        """Say that rules could not be judged; what is missing at one field is said once."""
+        for position, gap in enumerate(self.unjudged):
+            if (gap.path, gap.reason) == (path, reason):
+                self.unjudged[position] = Unjudged(tuple(dict.fromkeys((*gap.rules, *rules))), path, reason)
+                return
+        self.unjudged.append(Unjudged(rules, path, reason))
+
+    def leave_type_open(self, rules: tuple[str, ...], role: RoleCase) -> None:
+        """Say that rules could not be judged because the role's InstanceType may exist elsewhere."""
+        self.leave_open(
+            rules,
+            f"{role.path}.instanceType",
+            f'InstanceType "{role.role.instance_type}" is not among the given documents; add it, or read it from the '
+            "cluster",
+        )

@@ -163,24 +163,36 @@ def _judge_configuration(role: RoleCase) -> Iterator[Refusal]:
 
 def _judge_cards(case: Case, role: RoleCase) -> Iterator[Refusal]:
     """The request of one member; silent while the degree it is compared with cannot be read."""
-    if role.elastic_parallelism.errors:
-        return
-    path, tensor = f"{role.path}.resources", role.elastic_parallelism.tensor
-    resources = role.role.resources or Resources()
-    cards, named = resources.accelerator, case.instance_type(role)
+    if not role.elastic_parallelism.errors:
+        yield from _judge_count(case, role)
+        yield from _judge_shares(role)
+
+
+def _judge_count(case: Case, role: RoleCase) -> Iterator[Refusal]:
+    path, tensor = f"{role.path}.resources.accelerator", role.elastic_parallelism.tensor
+    cards = role.role.resources.accelerator if role.role.resources else None
+    named = case.instance_type(role)
     if cards is not None and cards != tensor:
         yield ELASTIC_ACCELERATOR.refuse(
-            f"{path}.accelerator",
+            path,
             f"every member of an elastic role holds its tensor-parallel degree in cards, {tensor}, not {cards}; ask "
             f"for {tensor}, or leave the field out",
             str(cards),
         )
-    if cards is None and named is not None and not named.spec.acceleratable and not case.deleting:
+    if cards is not None or case.deleting:
+        return
+    if named is None and not case.bindings.complete:
+        case.leave_type_open((ELASTIC_ACCELERATOR.id,), role)
+    elif named is not None and not named.spec.acceleratable:
         yield ELASTIC_ACCELERATOR.refuse(
-            f"{path}.accelerator",
+            path,
             f"every member of an elastic role holds its tensor-parallel degree in cards, {tensor}, and InstanceType "
             f'"{named.metadata.name}" has none; use a type with accelerators',
         )
+
+
+def _judge_shares(role: RoleCase) -> Iterator[Refusal]:
+    resources = role.role.resources or Resources()
     shares = (
         ("acceleratorSlicedMemoryPercentage", resources.accelerator_sliced_memory_percentage),
         ("acceleratorSlicedCoresPercentage", resources.accelerator_sliced_cores_percentage),
@@ -189,7 +201,7 @@ def _judge_cards(case: Case, role: RoleCase) -> Iterator[Refusal]:
     for field, value in shares:
         if value:
             yield ELASTIC_WHOLE_CARDS.refuse(
-                f"{path}.{field}",
+                f"{role.path}.resources.{field}",
                 f"an elastic role takes whole cards, no share of one; remove {field}",
                 value,
             )

@@ -204,12 +204,7 @@ def judge_instance_types(case: Case) -> Iterator[Refusal]:
                 role.role.instance_type,
             )
         else:
-            case.leave_open(
-                _TYPE_RULES,
-                f"{role.path}.instanceType",
-                f'InstanceType "{role.role.instance_type}" is not among the given documents; add it, or read it from '
-                "the cluster",
-            )
+            case.leave_type_open(_TYPE_RULES, role)
     yield from _judge_zero(case)
     yield from _judge_pairs(case)
 
@@ -229,6 +224,13 @@ def _judge_request(case: Case, role: RoleCase, named: InstanceType) -> Iterator[
     if how == "whole card":
         if detail.manufacturer:
             yield from _judge_capacity(case, role, named)
+        elif asked.accelerator is not None and asked.accelerator > 0:
+            case.leave_open(
+                (ACCELERATOR_CAPACITY.id,),
+                f"{role.path}.resources.accelerator",
+                f'the hardware of InstanceType "{named.metadata.name}" was not observed yet '
+                "(status.detail.manufacturer is empty), so the cards of its pool are not known; try again later",
+            )
         return
     if not detail.manufacturer:
         raise NotReadyError(

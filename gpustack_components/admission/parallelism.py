@@ -61,6 +61,9 @@ def judge_parallelism(case: Case, role: RoleCase) -> Iterator[Refusal]:
             )
         return
     cards = role.role.resources.accelerator if role.role.resources else None
+    unknown = cards is None and case.instance_type(role) is None and not case.deleting
+    if unknown and not read.wiring and read.width != 1 and not case.bindings.complete:
+        case.leave_type_open((PARALLEL_WIDTH.id,), role)
     if cards is None or not cards.is_whole or cards <= 0 or read.wiring:
         return
     width = read.width

@@ -161,6 +161,12 @@ def test_a_gap_is_said_once_for_each_field() -> None:
     assert [gap.path for gap in verdict.unjudged] == ["spec.roles[0].instanceType", "spec.roles[1].instanceType"]
 
 
+def test_all_that_one_missing_type_leaves_open_is_said_together() -> None:
+    document = edited("server", {"spec.roles[0].resources": None, "spec.roles[0].extraArgs": ["-tp", "2"]})
+    (gap,) = judge(document, bindings=Bindings()).unjudged
+    assert {"parallel-width", "accelerator-capacity"} <= set(gap.rules)
+
+
 def test_an_unreadable_previous_document_leaves_the_update_rules_open() -> None:
     verdict = judge(edited("server", {}), old={"kind": "ModelDeployment"})
     assert verdict.accepted
