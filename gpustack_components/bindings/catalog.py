@@ -4,12 +4,17 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
+from gpustack_components.api.document import Document
 from gpustack_components.api.instance_type import InstanceType
 from gpustack_components.api.kv_cache import KVCacheBackend, KVCachePool, KVCachePoolBinding
 from gpustack_components.api.metadata import ObjectMeta
 from gpustack_components.api.model_artifact import ModelArtifact
+from gpustack_components.bindings.observed import merged
+
+Key = TypeVar("Key")
+Kept = TypeVar("Kept", bound=Document)
 
 DEFAULT_NAMESPACE = "default"
 """Namespace of a document that names none, as Kubernetes clients read it."""
@@ -21,6 +26,11 @@ def _key(metadata: ObjectMeta) -> tuple[str, str]:
 
 def _empty() -> Mapping[Any, Any]:
     return MappingProxyType({})
+
+
+def _over(ours: Mapping[Key, Kept], theirs: Mapping[Key, Kept]) -> Mapping[Key, Kept]:
+    shared = {key: merged(one, theirs[key]) if key in theirs else one for key, one in ours.items()}
+    return MappingProxyType({**theirs, **shared})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +92,16 @@ class Bindings:
         )
 
     def over(self, others: "Bindings") -> "Bindings":
-        """These objects and those of `others` that have no namesake here; as complete as `others`."""
+        """These objects and those of `others` that have no namesake here; as complete as `others`.
+
+        Where a namesake there was read from a cluster, what was observed is taken from it (see `bindings.observed`).
+        """
         return Bindings(
-            instance_types=MappingProxyType({**others.instance_types, **self.instance_types}),
-            pool_bindings=MappingProxyType({**others.pool_bindings, **self.pool_bindings}),
-            pools=MappingProxyType({**others.pools, **self.pools}),
-            backends=MappingProxyType({**others.backends, **self.backends}),
-            artifacts=MappingProxyType({**others.artifacts, **self.artifacts}),
+            instance_types=_over(self.instance_types, others.instance_types),
+            pool_bindings=_over(self.pool_bindings, others.pool_bindings),
+            pools=_over(self.pools, others.pools),
+            backends=_over(self.backends, others.backends),
+            artifacts=_over(self.artifacts, others.artifacts),
             complete=others.complete,
             conflicts=(*others.conflicts, *self.conflicts),
         )

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpustack_components.cli import sources
 from gpustack_components.cli.guard import CommandError, complain
-from gpustack_components.cli.live import DEFAULT_NAMESPACE, LiveBindings
+from gpustack_components.cluster.binding_objects import DEFAULT_NAMESPACE, Reading
 from gpustack_components.cluster.readings import at
 
 if TYPE_CHECKING:
     from gpustack_components.admission.review import Review
-    from gpustack_components.api.document import Document
     from gpustack_components.api.load import RawDocument
     from gpustack_components.api.refusal import Refusal
     from gpustack_components.bindings.catalog import Bindings
@@ -94,22 +93,27 @@ def judge(
     settings: "Settings",
     *,
     old: Mapping[Identity, Json] = MappingProxyType({}),
-    live: LiveBindings | None = None,
+    live: Reading | None = None,
 ) -> Judgement:
     """Review every document beside the others.
 
-    `old` holds the documents as they were; `live` are a cluster's objects, for names the documents do not declare.
+    `old` holds the documents as they were; `live` are a cluster's objects, beside those that the documents declare.
+    What a document contradicts of its namesake in the cluster is said.
     """
     from gpustack_components.admission.review import review_all
     from gpustack_components.bindings.catalog import Bindings
+    from gpustack_components.bindings.observed import decode_observed, differences
 
     values = [raw.value for raw in raws]
-    observed = _observed(live or LiveBindings())
-    around = Bindings.of(observed, complete=_is_complete(values, live))
+    observed = decode_observed(live.objects if live else ())
+    around = Bindings.of(observed.documents, complete=_is_complete(values, live))
     reviews = review_all(values, old=old, bindings=around, settings=settings)
     judged = tuple(Judged(raw, review) for raw, review in zip(raws, reviews, strict=True))
     declared = [one.review.document for one in judged if one.review.document is not None]
-    return Judgement(judged, Bindings.of([*declared, *observed], complete=around.complete), settings)
+    stated = Bindings.of(declared)
+    for sentence in (*observed.unreadable, *differences(stated, around)):
+        complain(sentence)
+    return Judgement(judged, stated.over(around), settings)
 
 
 def read_settings(file: str | None) -> "Settings":
@@ -140,30 +144,12 @@ def key(value: Json) -> Identity:
     return kind, namespace or DEFAULT_NAMESPACE, name
 
 
-def _observed(live: LiveBindings) -> "list[Document]":
-    """The binding objects of a cluster as documents; one that cannot be read is said, and counts as not there."""
-    from gpustack_components.api.decode import decode
-
-    documents: list[Document] = []
-    for value in live.objects:
-        decoded = decode(value, stored=True)
-        if decoded.document is not None:
-            documents.append(decoded.document)
-        else:
-            kind, namespace, name = identity(value)
-            label = "/".join(part for part in (namespace, name) if part)
-            complain(
-                f"{kind} {label} of the cluster counts as not there, since it cannot be read: {decoded.refusals[0]}"
-            )
-    return documents
-
-
 def namespace_of(raw: "RawDocument") -> str:
     """The namespace a document is for; the default one when it states none."""
     return identity(raw.value)[1] or DEFAULT_NAMESPACE
 
 
-def _is_complete(values: Sequence[Json], live: LiveBindings | None) -> bool:
+def _is_complete(values: Sequence[Json], live: Reading | None) -> bool:
     """Whether an object that is not known does not exist.
 
     Files that declare any InstanceType (and, where a cache is used, any KVCachePoolBinding) are taken to declare all

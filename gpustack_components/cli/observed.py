@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpustack_components.cli import live, sources
+from gpustack_components.cli import sources
 from gpustack_components.cli.guard import CommandError
 from gpustack_components.cluster import keys
+from gpustack_components.cluster.binding_objects import API_VERSION, DEFAULT_NAMESPACE, KINDS, Reading
 from gpustack_components.cluster.readings import at, each, label
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Snapshot:
         for obj in self.objects:
             if obj["kind"] != kind or _group(obj) != group:
                 continue
-            if namespace is None or obj["metadata"].get("namespace", live.DEFAULT_NAMESPACE) == namespace:
+            if namespace is None or obj["metadata"].get("namespace", DEFAULT_NAMESPACE) == namespace:
                 yield obj
 
     def pods(self, namespace: str, name: str) -> list[Json]:
@@ -101,11 +102,11 @@ class Snapshot:
         return frozenset(item["metadata"]["name"] for item in self.of_kind("RuntimeClass", "node.k8s.io"))
 
     @property
-    def bindings(self) -> live.LiveBindings:
+    def bindings(self) -> Reading:
         """The objects deployments depend on."""
-        group = live.API_VERSION.partition("/")[0]
-        objects = tuple(obj for kind, *_ in live.BINDING_KINDS for obj in self.of_kind(kind, group))
-        return live.LiveBindings(objects)
+        group = API_VERSION.partition("/")[0]
+        objects = tuple(obj for kind in KINDS for obj in self.of_kind(kind.kind, group))
+        return Reading(objects)
 
 
 def read_snapshot(file: str) -> Snapshot:
@@ -191,7 +192,7 @@ def _why_not_live(obj: Any) -> str:
         return f"an object names no apiVersion or kind; {way_out}"
     if not isinstance(name, str):
         return f"a {kind} has no metadata.name; {way_out}"
-    if not isinstance(at(obj, "metadata", "uid"), str) and version != live.API_VERSION:
+    if not isinstance(at(obj, "metadata", "uid"), str) and version != API_VERSION:
         return f"{kind} {name} has no metadata.uid, so it was not read from a cluster; {way_out}"
     return ""
 

@@ -8,7 +8,7 @@ import typer
 
 from gpustack_components.cli import output
 from gpustack_components.cli.guard import CommandError, ExitCode
-from gpustack_components.cli.live import DEFAULT_NAMESPACE
+from gpustack_components.cluster.binding_objects import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
     from gpustack_components.bindings.kv_cache import Store

@@ -74,8 +74,8 @@ def status(
 
 def _known(cluster: "Cluster", judgement: "Judgement") -> "Known":
     """What the files declare, completed by what the cluster has."""
-    from gpustack_components.cli.live import operator_present
     from gpustack_components.cli.standing import Known
+    from gpustack_components.cluster.binding_objects import operator_runs
     from gpustack_components.cluster.port import RUNTIME_CLASS
     from gpustack_components.cluster.readings import name
 
@@ -84,7 +84,7 @@ def _known(cluster: "Cluster", judgement: "Judgement") -> "Known":
         judgement.settings,
         frozenset(name(item) for item in cluster.list(RUNTIME_CLASS, None).items),
         cluster.server_version(),
-        operator_present(cluster),
+        operator_runs(cluster),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pulumi
 from pydantic import BaseModel
 
+from gpustack_components.api.document import Document
 from gpustack_components.api.refusal import Refusal
 from gpustack_components.components.plain import Json, Known, known, member, paths_of
 
@@ -96,8 +97,8 @@ def _json(value: Any, path: str, refusals: list[Refusal]) -> Any:
 
 def as_json(value: Mapping[str, Any] | BaseModel) -> Json:
     """A binding as a raw document: a model, or a manifest as a mapping."""
-    spelled = _json(value, "", [])
-    return cast("Json", spelled) if isinstance(spelled, dict) else {"document": spelled}
+    spelled = cast("Json", _json(value, "", []))
+    return {"apiVersion": API_VERSION, "kind": value.kind, **spelled} if isinstance(value, Document) else spelled
 
 
 def _field(key: str) -> str:

@@ -9,7 +9,7 @@ import pulumi
 from gpustack_components.components.config import manifests
 from gpustack_components.components.instance_type import InstanceType, states_quota
 from gpustack_components.components.manifests import read, resource_name_of
-from gpustack_components.components.model_deployment import ModelDeployment
+from gpustack_components.components.model_deployment import ModelDeployment, expanded
 
 if TYPE_CHECKING:
     from gpustack_components.components.model_deployment import Binding
@@ -33,7 +33,7 @@ class Deployed:
 def from_files(
     patterns: str | Sequence[str] | None = None,
     *,
-    bindings: "Sequence[Binding]" = (),
+    bindings: "Binding | Sequence[Binding]" = (),
     settings: Mapping[str, Any] | None = None,
     timeouts: Mapping[str, Any] | None = None,
     adopt: Sequence[str] = (),
@@ -59,7 +59,7 @@ def from_files(
         if states_quota(document)
     }
     declared = [document for document in found.bindings if not states_quota(document)]
-    every = [*bindings, *made.values(), *declared]
+    every = [*expanded(bindings), *made.values(), *declared]
     deployments = {
         resource_name_of(document): ModelDeployment(
             resource_name_of(document),

@@ -4,10 +4,12 @@ Nothing here raises on bad input: what is wrong comes back as refusals, all at o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.api.refusal import Refusal
+from gpustack_components.cluster.binding_objects import BACKEND, INSTANCE_TYPE, POOL, POOL_BINDING, Reading
+from gpustack_components.cluster.readings import at
 from gpustack_components.components.plain import Json, Known
 from gpustack_components.components.request import Request
 
@@ -42,6 +44,16 @@ class Judgement:
     """What is legal and probably not meant."""
     unjudged: tuple[str, ...] = ()
     """What could not be judged, and why, one sentence each."""
+    unread: tuple[str, ...] = ()
+    """What may be in the cluster and could not be read, one sentence each."""
+    facts: Json = field(default_factory=dict[str, Any])
+    """What objects read from the cluster decide of the Pods, by kind and name."""
+
+    @property
+    def blind(self) -> bool:
+        """Whether nothing is wrong but that objects are missing which could not be looked for."""
+        missing = bool(self.failures) and all(failure.retryable for failure in self.failures)
+        return missing and bool(self.unread) and not self.refusals
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -49,11 +61,26 @@ class Judgement:
         return (
             *(str(refusal) for refusal in self.refusals),
             *(f"{failure} (not renderable)" for failure in self.failures),
+            *(self.unread if self.blind else ()),
         )
 
 
-def read_bindings(request: Request) -> "tuple[Bindings, list[Refusal]]":
-    """The binding objects of a request, and refusals of those that do not decode."""
+@dataclass(frozen=True, slots=True)
+class Depended:
+    """The objects a deployment depends on, declared and observed."""
+
+    bindings: "Bindings"
+    """Both together."""
+    refusals: tuple[Refusal, ...]
+    """Why a declared one is refused."""
+    warnings: tuple[str, ...] = ()
+    """Declared ones that contradict the cluster, and observed ones that cannot be read."""
+    facts: Json = field(default_factory=dict[str, Any])
+    """What the observed ones decide."""
+
+
+def read_bindings(request: Request, observed: Reading | None = None) -> Depended:
+    """The binding objects of a request beside those `observed` in its cluster."""
     from gpustack_components.admission.documents import binding_conflicts
     from gpustack_components.api.decode import decode
     from gpustack_components.bindings.catalog import Bindings
@@ -69,9 +96,23 @@ def read_bindings(request: Request) -> "tuple[Bindings, list[Refusal]]":
         )
         if decoded.document is not None:
             documents.append(decoded.document)
-    bindings = Bindings.of(documents)
-    refusals.extend(Refusal(one.rule, "bindings", one.message, one.value) for one in binding_conflicts(bindings))
-    return replace(bindings, conflicts=()), refusals
+    declared = Bindings.of(documents)
+    refusals.extend(Refusal(one.rule, "bindings", one.message, one.value) for one in binding_conflicts(declared))
+    declared = replace(declared, conflicts=())
+    if observed is None:
+        return Depended(declared, tuple(refusals))
+    from gpustack_components.bindings.observed import decode_observed, differences, facts
+
+    found = decode_observed(observed.objects)
+    live = Bindings.of(found.documents, complete=_is_complete(request.document, observed))
+    warnings = (*found.unreadable, *differences(declared, live))
+    return Depended(declared.over(live), tuple(refusals), warnings, dict(facts(live)))
+
+
+def _is_complete(document: Json, observed: Reading) -> bool:
+    """Whether every kind that the document refers to was read, so that what is missing does not exist."""
+    caching = {POOL_BINDING.kind, POOL.kind, BACKEND.kind} if at(document, "spec", "kvCache") else set[str]()
+    return {INSTANCE_TYPE.kind, *caching} <= observed.kinds
 
 
 def read_settings(request: Request) -> "tuple[Settings, list[Refusal]]":
@@ -95,13 +136,17 @@ def read_timeouts(request: Request) -> "tuple[Timeouts, list[Refusal]]":
         return Timeouts(), [Refusal("timeouts", path, message) for path, _, message in places]
 
 
-def review_only(request: Request, *, old: Mapping[str, Any] | None = None) -> Judgement:
-    """Review a request without resolving it; `old` is the stored document that update rules compare with."""
+def review_only(
+    request: Request, *, old: Mapping[str, Any] | None = None, observed: Reading | None = None
+) -> Judgement:
+    """Review a request without resolving it; `old` is the stored document that update rules compare with, `observed`
+    what was read of the cluster's binding objects."""
     from gpustack_components.admission.defaulting import default
     from gpustack_components.admission.review import review
     from gpustack_components.api.decode import decode
 
-    bindings, refusals = read_bindings(request)
+    depended = read_bindings(request, observed)
+    bindings, refusals = depended.bindings, list(depended.refusals)
     settings, more = read_settings(request)
     refusals += more
     refusals += read_timeouts(request)[1]
@@ -109,12 +154,20 @@ def review_only(request: Request, *, old: Mapping[str, Any] | None = None) -> Ju
     hidden = Known(None, request.unknown)
     refusals += [refusal for refusal in answer.refusals if not hidden.hides(refusal.path)]
     unjudged = tuple(str(one) for one in answer.unjudged)
-    warnings = tuple(str(warning) for warning in answer.warnings)
+    warnings = (*(str(warning) for warning in answer.warnings), *depended.warnings)
     document: Any = answer.document
     if document is None and not refusals:
         decoded: Any = decode(request.document).document
         document = default(decoded, bindings) if decoded is not None else None
-    return Judgement(document, tuple(refusals), bindings=bindings, warnings=warnings, unjudged=unjudged)
+    return Judgement(
+        document,
+        tuple(refusals),
+        bindings=bindings,
+        warnings=warnings,
+        unjudged=unjudged,
+        unread=observed.unread if observed is not None else (),
+        facts=depended.facts,
+    )
 
 
 def judge(
@@ -125,12 +178,13 @@ def judge(
     kubernetes: tuple[int, int] = KUBERNETES,
     operator: bool = False,
     remembered: "Store | None" = None,
+    observed: Reading | None = None,
 ) -> Judgement:
     """Review and resolve a request; the rest of the arguments is what was found in the cluster, `remembered` in the
     record."""
     from gpustack_components.bindings.resolve import resolve
 
-    judgement = review_only(request, old=old)
+    judgement = review_only(request, old=old, observed=observed)
     if judgement.refusals or judgement.document is None or judgement.bindings is None:
         return judgement
     resolution = resolve(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpustack_components.api.instance_type import InstanceType
     from gpustack_components.bindings.catalog import Bindings
     from gpustack_components.bindings.resolve import ResolvedDeployment
+    from gpustack_components.cluster.binding_objects import Reading
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
 """Tells pulumi-kubernetes not to wait for endpoints, which a later step of the same run provides."""
@@ -94,10 +95,17 @@ class LocalQueues:
 class Services:
     """The Services in front of a deployment: one for all of it, one for each role (router sheet, section 13)."""
 
-    def __init__(self, parent: pulumi.Resource, name: str, provider: "pulumi.ProviderResource | None") -> None:
+    def __init__(
+        self,
+        parent: pulumi.Resource,
+        name: str,
+        provider: "pulumi.ProviderResource | None",
+        observed: "Reading | None" = None,
+    ) -> None:
         self._parent = parent
         self._name = name
         self._provider = provider
+        self._observed = observed
 
     def declare(self, composed: Json, asked: Request, resolved: "ResolvedDeployment") -> Iterable[pulumi.Resource]:
         """The Services; where a port follows from a value that is not known yet, it is filled in once it is."""
@@ -107,12 +115,12 @@ class Services:
         for index, (name, service) in enumerate(zip(names, front_services(resolved), strict=True)):
             manifest = marked(service, {SKIP_AWAIT: "true"})
             if asked.unknown:
-                manifest = {**manifest, "spec": _resolved_spec(composed, asked, index)}
+                manifest = {**manifest, "spec": _resolved_spec(composed, asked, self._observed, index)}
             opts = pulumi.ResourceOptions(parent=self._parent, provider=self._provider)
             yield KubernetesObject(name, manifest, opts)
 
 
-def _resolved_spec(composed: Json, asked: Request, index: int) -> "pulumi.Output[Json]":
+def _resolved_spec(composed: Json, asked: Request, observed: "Reading | None", index: int) -> "pulumi.Output[Json]":
     """The spec of the deployment's Service number `index` once every Output in the document is known."""
 
     def of(document: Any) -> Json:
@@ -122,7 +130,7 @@ def _resolved_spec(composed: Json, asked: Request, index: int) -> "pulumi.Output
         from gpustack_components.render.services import front_services
 
         whole = known({**asked.document, METADATA: document[METADATA], SPEC: document[SPEC]}, lambda _: False)
-        judgement = judge(replace(asked, document=whole.value, unknown=()))
+        judgement = judge(replace(asked, document=whole.value, unknown=()), observed=observed)
         if judgement.resolved is None:
             raise pulumi.RunError("\n".join(judgement.sentences))
         spec: Json = list(front_services(judgement.resolved))[index]["spec"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
+from gpustack_components.cluster.binding_objects import KINDS
 from gpustack_components.cluster.readings import at
 from gpustack_components.components.arguments import KIND
 from gpustack_components.components.plain import Json
@@ -15,7 +16,7 @@ from gpustack_components.components.plain import Json
 if TYPE_CHECKING:
     from gpustack_components.api.load import RawDocument
 
-BINDING_KINDS = ("InstanceType", "KVCachePoolBinding", "KVCachePool", "KVCacheBackend", "ModelArtifact")
+BINDING_KINDS = tuple(kind.kind for kind in KINDS)
 """Kinds a deployment may depend on."""
 
 

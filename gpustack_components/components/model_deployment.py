@@ -4,11 +4,12 @@ replicas.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pulumi
 
 from gpustack_components.api.refusal import Refusal
+from gpustack_components.cluster.binding_objects import Reading
 from gpustack_components.components import arguments, program, request
 from gpustack_components.components.config import mapping as configured
 from gpustack_components.components.judgement import Judgement, encode, judge
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from gpustack_components.api.model_deployment import ModelDeploymentSpec
     from gpustack_components.components.instance_type import InstanceType
 
-    Binding = InstanceType | Document | Mapping[str, Any]
+    Object = InstanceType | Document | Mapping[str, Any]
+    Binding = Object | str | Path
 
 TYPE = "gpustack:index:ModelDeployment"
 
@@ -58,7 +60,7 @@ class ModelDeployment(pulumi.ComponentResource):
         namespace: str | None = None,
         spec: "ModelDeploymentSpec | Mapping[str, Any] | None" = None,
         metadata: Mapping[str, Any] | None = None,
-        bindings: "Sequence[Binding]" = (),
+        bindings: "Binding | Sequence[Binding]" = (),
         settings: Mapping[str, Any] | None = None,
         timeouts: Mapping[str, Any] | None = None,
         adopt: Sequence[str] = (),
@@ -70,11 +72,13 @@ class ModelDeployment(pulumi.ComponentResource):
 
         `document` is a whole manifest; `spec` (a `ModelDeploymentSpec`, or a mapping with camelCase or snake_case
         keys) with `namespace` and `metadata` builds one, named after the resource unless `metadata` names it.
-        `bindings` are what it depends on: `InstanceType` components and documents of InstanceTypes, KV cache objects
-        and ModelArtifacts. `settings` go by their dashed names. `timeouts` are `admission` (30m), `ready` (20m),
-        `drain` (5m) and `lease` (20s). `adopt` names former owners whose deployment may be taken over, beside those
-        of the stack's configuration. `kubeconfig` (text or path) and `context` choose the cluster; without them stack
-        configuration does (`kubernetes:kubeconfig`, `kubernetes:context`), then the ambient kubeconfig.
+        `bindings` are what it depends on: `InstanceType` components, and InstanceTypes, KV cache objects and
+        ModelArtifacts as manifests, as models of `gpustack_components.api`, or as paths and globs of files that hold
+        them. Where the GPUStack operator runs, those it names are read from the cluster too. `settings` go by their
+        dashed names. `timeouts` are `admission` (30m), `ready` (20m), `drain` (5m) and `lease` (20s). `adopt` names
+        former owners whose deployment may be taken over, beside those of the stack's configuration. `kubeconfig` (text
+        or path) and `context` choose the cluster; without them stack configuration does (`kubernetes:kubeconfig`,
+        `kubernetes:context`), then the ambient kubeconfig.
 
         `settings` and `timeouts` default to the stack's configuration (`gpustack-components:settings`,
         `gpustack-components:timeouts`).
@@ -83,7 +87,7 @@ class ModelDeployment(pulumi.ComponentResource):
             resource_name, document=document, namespace=namespace, spec=spec, metadata=metadata
         )
         outline = arguments.without_outputs(composed)
-        depended, raw_bindings = _read(bindings, outline)
+        depended, raw_bindings = _read(expanded(bindings), outline)
         chosen = {
             request.SETTINGS: dict(settings) if settings is not None else configured("settings"),
             request.TIMEOUTS: dict(timeouts) if timeouts is not None else configured("timeouts"),
@@ -97,16 +101,18 @@ class ModelDeployment(pulumi.ComponentResource):
             owner=shared.owner,
             unknown=outline.unknown,
         )
-        judgement = judge(asked)
+        target = shared.target(kubeconfig, context)
+        observed = target.observe(asked)
+        judgement = judge(asked, observed=observed)
         inputs = _inputs(composed, raw_bindings, chosen, shared.owner, (*adopt, *shared.adopted))
         super().__init__(TYPE, resource_name, {key: inputs[key] for key in _SHOWN if key in inputs}, opts)
         self.name, self.namespace = asked.name, asked.namespace
-        target = shared.target(kubeconfig, context)
         problems += arguments.refused_outputs({**composed, request.BINDINGS: raw_bindings})
         problems += self._conflicts(shared, target, resource_name)
-        for sentence in (*map(str, problems), *judgement.sentences):
+        for sentence in map(str, problems):
             pulumi.log.error(sentence, self)
-        stands_on = self._declare(shared, target, resource_name, composed, asked, judgement, opts)
+        self._tell(judgement)
+        stands_on = self._declare(shared, target, resource_name, composed, asked, judgement, observed, opts)
         rollout = self._roll(shared, resource_name, inputs, composed, problems, target, (*depended, *stands_on))
         self.phase, self.reasons = rollout.phase, rollout.reasons
         self.ready, self.endpoint = rollout.ready, rollout.endpoint
@@ -137,7 +143,7 @@ class ModelDeployment(pulumi.ComponentResource):
                 f"{path}: expected one ModelDeployment, found {names}; use gpustack_components.from_files for more"
             )
         document = found.deployments[0]
-        given: Sequence[Any] = arguments.pop("bindings", ())
+        given = expanded(arguments.pop("bindings", ()))
         return cls(
             resource_name or resource_name_of(document), document, bindings=[*given, *found.bindings], **arguments
         )
@@ -158,6 +164,16 @@ class ModelDeployment(pulumi.ComponentResource):
             problems.append(Refusal("cluster-unclear", "kubeconfig", message))
         return tuple(problems)
 
+    def _tell(self, judgement: Judgement) -> None:
+        """Why it cannot be declared. A preview that could not look for an object goes on without what follows from
+        it; an update must not, since it would take the deployment's Services for abandoned."""
+        if judgement.blind and pulumi.runtime.is_dry_run():
+            missing = "; ".join((*map(str, judgement.failures), *judgement.unread))
+            pulumi.log.warn(f"its Services are not shown: {missing}", self)
+            return
+        for sentence in judgement.sentences:
+            pulumi.log.error(sentence, self)
+
     def _declare(
         self,
         shared: Program,
@@ -166,6 +182,7 @@ class ModelDeployment(pulumi.ComponentResource):
         composed: Json,
         asked: Request,
         judgement: Judgement,
+        observed: Reading | None,
         opts: pulumi.ResourceOptions | None,
     ) -> list[pulumi.Resource]:
         """The LocalQueues and Services the replicas stand on."""
@@ -174,7 +191,7 @@ class ModelDeployment(pulumi.ComponentResource):
         given = self.get_provider("kubernetes:core/v1:Service")
         provider = given or shared.provider(target)
         queues = LocalQueues(shared, target, provider, opts.depends_on if opts else None)
-        services = Services(self, resource_name, provider)
+        services = Services(self, resource_name, provider, observed)
         return [
             *queues.declare(judgement.resolved, judgement.bindings),
             *services.declare(composed, asked, judgement.resolved),
@@ -215,7 +232,18 @@ class ModelDeployment(pulumi.ComponentResource):
 _SHOWN = (request.METADATA, request.SPEC, request.BINDINGS, request.SETTINGS, request.TIMEOUTS)
 
 
-def _read(bindings: "Sequence[Binding]", outline: Known) -> tuple[list[pulumi.Resource], list[Json]]:
+def expanded(bindings: "Binding | Sequence[Binding]") -> "list[Object]":
+    """The bindings one by one, files as what they hold. Raises `pulumi.RunError` naming every file that cannot be
+    read."""
+    from gpustack_components.components.manifests import read
+
+    single = not isinstance(bindings, Sequence) or isinstance(bindings, str)
+    every: Sequence[Binding] = [cast("Binding", bindings)] if single else cast("Sequence[Binding]", bindings)
+    files = [str(one) for one in every if isinstance(one, str | Path)]
+    return [*(one for one in every if not isinstance(one, str | Path)), *(read(files).bindings if files else ())]
+
+
+def _read(bindings: "Sequence[Object]", outline: Known) -> tuple[list[pulumi.Resource], list[Json]]:
     """The resources among the bindings that the deployment depends on, and every such binding as a raw document."""
     from gpustack_components.components.instance_type import InstanceType
 

@@ -5,19 +5,17 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from gpustack_components.cluster import keys
+from gpustack_components.cluster.binding_objects import Reading, operator_runs, read_named
 from gpustack_components.cluster.port import (
-    CUSTOM_RESOURCE_DEFINITION,
     POD,
     RUNTIME_CLASS,
     SERVICE,
     WORKLOAD,
     Cluster,
-    Forbidden,
     Json,
     NotServed,
 )
 from gpustack_components.cluster.retrying import Patience
-from gpustack_components.components.program import OPERATOR_CRD
 from gpustack_components.components.request import Request
 
 if TYPE_CHECKING:
@@ -71,11 +69,14 @@ def surroundings(cluster: Cluster) -> Surroundings:
 
 def _read_surroundings(cluster: Cluster) -> Surroundings:
     classes = cluster.list(RUNTIME_CLASS, None).items
-    try:
-        operator = cluster.get(CUSTOM_RESOURCE_DEFINITION, None, OPERATOR_CRD) is not None
-    except Forbidden:
-        operator = False
-    return Surroundings(cluster.server_version(), frozenset(item["metadata"]["name"] for item in classes), operator)
+    names = frozenset(item["metadata"]["name"] for item in classes)
+    return Surroundings(cluster.server_version(), names, operator_runs(cluster))
+
+
+def observed_bindings(cluster: Cluster, asked: Request, around: Surroundings) -> Reading | None:
+    """The binding objects that a request refers to, read anew; None where no operator keeps any. Raises
+    `ClusterError`."""
+    return read_named(cluster, asked.document, asked.bindings, asked.unknown) if around.operator else None
 
 
 def standing(cluster: Cluster, asked: Request) -> Standing:

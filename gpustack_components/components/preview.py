@@ -9,9 +9,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.api import names
+from gpustack_components.cluster.binding_objects import Reading
 from gpustack_components.cluster.port import Cluster, ClusterError, Json
 from gpustack_components.components.judgement import Judgement, encode, judge
-from gpustack_components.components.observation import Standing, Surroundings, standing, surroundings
+from gpustack_components.components.observation import (
+    Standing,
+    Surroundings,
+    observed_bindings,
+    standing,
+    surroundings,
+)
 from gpustack_components.components.request import CONVERGED, Request
 from gpustack_components.rollout.contract import RolloutRefused
 
@@ -44,6 +51,7 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
     try:
         cluster = connect()
         around, stands = surroundings(cluster), standing(cluster, asked)
+        bound = observed_bindings(cluster, asked, around)
     except ClusterError as failure:
         return _blind(asked, stored, failure)
     except RolloutRefused as refused:
@@ -51,35 +59,41 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
     record = stands.record
     if record is not None and record.document:
         stored = record.document
-    judgement = _judge(asked, stored, around, record)
-    refused = (*asked.refused, *judgement.sentences, *_not_ours(asked, stands))
-    if refused or judgement.resolved is None:
-        return Shown(refused, observed=_observed("answers", stands, None), warnings=judgement.warnings)
+    judgement = _judge(asked, stored, around, record, bound)
+    facts = judgement.facts
+    refused = (*asked.refused, *(() if judgement.blind else judgement.sentences), *_not_ours(asked, stands))
+    if refused or (not judgement.blind and judgement.resolved is None):
+        return Shown(refused, observed=_observed("answers", stands, facts), warnings=judgement.warnings)
+    if judgement.blind:
+        line = f"the plan is not known: {'; '.join(judgement.unread)}"
+        return Shown((), (line,), _observed("answers", stands, facts), judgement.warnings, _open(judgement), blind=True)
     if asked.unknown:
         line = f"the plan is not known before the update: {', '.join(asked.unknown)}"
-        return Shown(plan=(line,), observed=_observed("answers", stands, None), warnings=judgement.warnings)
+        return Shown(plan=(line,), observed=_observed("answers", stands, facts), warnings=judgement.warnings)
     try:
         ahead = _forecast(judgement, asked, stands, cluster)
     except ClusterError as failure:
         line = f"the plan is not known, a queue could not be read: {failure}"
-        return Shown(plan=(line,), observed=_observed(str(failure), stands, None), blind=True)
+        return Shown(plan=(line,), observed=_observed(str(failure), stands, facts), blind=True)
     settled = _settled(judgement, stands) and not ahead.steps
     return Shown(
         plan=() if settled else tuple(ahead.lines),
-        observed=_observed("answers", stands, settled),
+        observed={**_observed("answers", stands, facts), "settled": settled},
         warnings=() if settled else judgement.warnings,
-        unjudged=() if settled else judgement.unjudged,
+        unjudged=() if settled else (*judgement.unjudged, *judgement.unread),
     )
 
 
 def recheck(asked: Request, cluster: Cluster) -> tuple[str, ...] | None:
     """What a refresh finds: None, nothing of the deployment is left; else why it has to be repaired; empty, it need
-    not. Raises `ClusterError`.
+    not. Raises `ClusterError`, and `RolloutRefused` where that cannot be told.
     """
     around, stands = surroundings(cluster), standing(cluster, asked)
     if stands.empty:
         return None
-    judgement = _judge(asked, None, around, stands.record)
+    judgement = _judge(asked, None, around, stands.record, observed_bindings(cluster, asked, around))
+    if judgement.blind:
+        raise RolloutRefused(*judgement.sentences)
     if judgement.resolved is None:
         return judgement.sentences
     ahead = _forecast(judgement, asked, stands, cluster)
@@ -95,11 +109,16 @@ def prepare(asked: Request, cluster: Cluster) -> Judgement:
     """
     around, stands = surroundings(cluster), standing(cluster, asked)
     record = stands.record
-    return _judge(asked, record.document if record is not None and record.document else None, around, record)
+    stored = record.document if record is not None and record.document else None
+    return _judge(asked, stored, around, record, observed_bindings(cluster, asked, around))
 
 
 def _judge(
-    asked: Request, stored: Mapping[str, Any] | None, around: Surroundings, record: "Record | None"
+    asked: Request,
+    stored: Mapping[str, Any] | None,
+    around: Surroundings,
+    record: "Record | None",
+    observed: Reading | None,
 ) -> Judgement:
     return judge(
         asked,
@@ -108,6 +127,7 @@ def _judge(
         kubernetes=around.kubernetes,
         operator=around.operator,
         remembered=record.store if record is not None else None,
+        observed=observed,
     )
 
 
@@ -156,22 +176,27 @@ def _forecast(judgement: Judgement, asked: Request, stands: Standing, cluster: C
     )
 
 
-def _observed(cluster: str, stands: Standing, settled: bool | None) -> Json:
+def _observed(cluster: str, stands: Standing, facts: Json) -> Json:
     record = stands.record
     told = "none" if record is None else f"generation {record.generation}, {record.phase}"
     observed: Json = {"cluster": cluster, "record": told}
-    return observed if settled is None else {**observed, "settled": settled}
+    return {**observed, "bindings": facts} if facts else observed
+
+
+def _open(judgement: Judgement) -> tuple[str, ...]:
+    """What could not be judged, with what is missing for a rendering."""
+    return (*judgement.unjudged, *map(str, judgement.failures))
 
 
 def _blind(asked: Request, stored: Mapping[str, Any] | None, failure: ClusterError) -> Shown:
     """The static rules alone."""
-    judgement = judge(asked, old=stored)
+    judgement = judge(asked, old=stored, observed=Reading(unread=(str(failure),)))
     line = f"the plan is not known, the cluster could not be read: {failure}"
     return Shown(
-        (*asked.refused, *judgement.sentences),
+        (*asked.refused, *(() if judgement.blind else judgement.sentences)),
         (line,),
         {"cluster": str(failure)},
         judgement.warnings,
-        judgement.unjudged,
+        _open(judgement) if judgement.blind else judgement.unjudged,
         blind=True,
     )

@@ -14,14 +14,13 @@ import pulumi
 from pulumi.runtime.settings import get_root_resource
 
 from gpustack_components.cluster import keys, readings
-from gpustack_components.cluster.port import CUSTOM_RESOURCE_DEFINITION, LOCAL_QUEUE, Cluster, ClusterError, Forbidden
+from gpustack_components.cluster.binding_objects import Reading, operator_runs, read_named
+from gpustack_components.cluster.port import LOCAL_QUEUE, Cluster, ClusterError
 from gpustack_components.components.config import adopted, configured_cluster
+from gpustack_components.components.request import Request
 
 if TYPE_CHECKING:
     import pulumi_kubernetes
-
-OPERATOR_CRD = "instancetypes.worker.gpustack.ai"
-"""Where this CRD is served the operator runs, and makes every LocalQueue itself."""
 
 
 def stack_owner() -> str:
@@ -54,15 +53,30 @@ class Target:
         kubeconfig, context = (self.kubeconfig, self.context) if self.given else configured_cluster()
         return connect(kubeconfig, context, patience=HASTE)
 
-    @cached_property
+    @property
     def operator(self) -> bool:
         """Whether the operator's CRDs are served; False where this may not be read. Raises `ClusterError`."""
-        if self.cluster is None:
-            return False
+        if isinstance(self._operator, ClusterError):
+            raise self._operator
+        return self._operator
+
+    @cached_property
+    def _operator(self) -> bool | ClusterError:
+        """Asked once: a cluster that does not answer keeps no second deployment waiting."""
         try:
-            return self.cluster.get(CUSTOM_RESOURCE_DEFINITION, None, OPERATOR_CRD) is not None
-        except Forbidden:
-            return False
+            return self.cluster is not None and operator_runs(self.cluster)
+        except ClusterError as failure:
+            return failure
+
+    def observe(self, asked: Request) -> Reading | None:
+        """The binding objects that a request refers to; None where no operator keeps any, or the cluster is not known
+        yet. Never raises: what cannot be read is said in the answer."""
+        try:
+            if self.cluster is None or not self.operator:
+                return None
+            return read_named(self.cluster, asked.document, asked.bindings, asked.unknown)
+        except ClusterError as failure:
+            return Reading(unread=(f"the cluster could not be read: {failure}",))
 
 
 @dataclass(frozen=True, slots=True)

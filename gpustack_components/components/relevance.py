@@ -6,12 +6,11 @@ does not name must not show as a change of it, nor make its state larger.
 
 from collections.abc import Sequence
 
-from gpustack_components.cluster.readings import at, each, name
+from gpustack_components.cluster.binding_objects import KINDS, follow, is_hidden
+from gpustack_components.cluster.port import Kind
+from gpustack_components.cluster.readings import name
 from gpustack_components.components.arguments import KIND
 from gpustack_components.components.plain import Json
-
-_POOL_REF = "spec.kvCache.poolRef.name"
-_ARTIFACT = "spec.model.artifactRef.name"
 
 
 def relevant(bindings: Sequence[Json], document: Json, unknown: Sequence[str] = ()) -> list[Json]:
@@ -20,28 +19,10 @@ def relevant(bindings: Sequence[Json], document: Json, unknown: Sequence[str] = 
     Where a reference is not known yet, every binding it could mean stays.
     """
 
-    def named(kind: str, wanted: set[str], path: str) -> list[Json]:
-        anything = any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in unknown)
-        return [one for one in bindings if one.get("kind") == kind and (anything or name(one) in wanted)]
+    def find(kind: Kind, wanted: set[str]) -> list[Json]:
+        anything = is_hidden(kind.kind, unknown)
+        return [one for one in bindings if one.get("kind") == kind.kind and (anything or name(one) in wanted)]
 
-    types = {str(role.get("instanceType")) for role in each(document, "spec", "roles")}
-    attached = named("KVCachePoolBinding", _text(document, "spec", "kvCache", "poolRef", "name"), _POOL_REF)
-    pools = named("KVCachePool", _texts(attached, "spec", "poolRef", "name"), _POOL_REF)
-    kept = [
-        *named("InstanceType", types, "spec.roles"),
-        *named("ModelArtifact", _text(document, "spec", "model", "artifactRef", "name"), _ARTIFACT),
-        *attached,
-        *pools,
-        *named("KVCacheBackend", _texts(pools, "spec", "backends", 0), _POOL_REF),
-    ]
-    placed = {"InstanceType", "ModelArtifact", "KVCachePoolBinding", "KVCachePool", "KVCacheBackend", KIND}
+    kept = follow(document, find)
+    placed = {*(kind.kind for kind in KINDS), KIND}
     return [one for one in bindings if one.get("kind") not in placed or any(one is other for other in kept)]
-
-
-def _text(value: Json, *path: str | int) -> set[str]:
-    found = at(value, *path)
-    return {found} if isinstance(found, str) else set()
-
-
-def _texts(values: Sequence[Json], *path: str | int) -> set[str]:
-    return set[str]().union(*(_text(value, *path) for value in values))
