@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpustack_components.admission.case import Case, RoleCase
 from gpustack_components.admission.rule import Rule
+from gpustack_components.api.model_deployment import Volume
 from gpustack_components.api.refusal import Refusal
 
 _SUBJECT = "volumes"
@@ -14,8 +15,8 @@ VOLUME_SOURCE = Rule(
     id="volume-source",
     subject=_SUBJECT,
     layer="webhook",
-    when="a volume names none of `configMap`, `secret` and `hostPath`",
-    way_out="Name the source the mount shows.",
+    when="a volume names none of `configMap`, `secret` and `hostPath`, or several, or one without a name",
+    way_out="Name the one source the mount shows.",
     source="api-and-admission 6.2",
     paths=("spec.roles[].additionalVolumes[]",),
 )
@@ -56,10 +57,7 @@ def judge_volumes(case: Case, role: RoleCase) -> Iterator[Refusal]:
     mounted: dict[str, int] = {}
     for position, volume in enumerate(role.role.additional_volumes):
         path = f"{role.path}.additionalVolumes[{position}]"
-        if volume.config_map is None and volume.secret is None and volume.host_path is None:
-            yield VOLUME_SOURCE.refuse(
-                path, f"the volume at {volume.mount_path} has no source; name a configMap, a secret or a hostPath"
-            )
+        yield from _judge_source(volume, path)
         earlier = mounted.setdefault(volume.mount_path, position)
         if earlier != position:
             yield VOLUME_MOUNT_DUPLICATE.refuse(
@@ -74,6 +72,26 @@ def judge_volumes(case: Case, role: RoleCase) -> Iterator[Refusal]:
                 f'"{volume.sub_path}" steps out of the volume with "..", which no mount may; state the path inside '
                 "the volume",
                 volume.sub_path,
+            )
+
+
+def _judge_source(volume: Volume, path: str) -> Iterator[Refusal]:
+    references = {"configMap": volume.config_map, "secret": volume.secret}
+    named = [name for name, reference in references.items() if reference is not None]
+    sources = [*named, *(("hostPath",) if volume.host_path is not None else ())]
+    if not sources:
+        yield VOLUME_SOURCE.refuse(
+            path, f"the volume at {volume.mount_path} has no source; name a configMap, a secret or a hostPath"
+        )
+    elif len(sources) > 1:
+        yield VOLUME_SOURCE.refuse(
+            path, f"the volume at {volume.mount_path} has {' and '.join(sources)} for sources; keep one of them"
+        )
+    for name in named:
+        reference = references[name]
+        if reference is not None and not reference.name:
+            yield VOLUME_SOURCE.refuse(
+                path, f"the volume at {volume.mount_path} shows a {name} without a name; write {name}.name"
             )
 
 
