@@ -42,6 +42,10 @@ def _block(asked: Any, said: Any) -> str:
         "lines": _beside("args", asked["lines"], said["answers"]),
         "commands": _beside("command", asked["commands"], said["commands"]),
     }
+    if "stores" in asked:
+        rows["stores"] = [
+            {"given": given} | heard for given, heard in zip(asked["stores"], said["stores"], strict=True)
+        ]
     if "documents" in asked:
         rows["variables"] = [row | heard for row, heard in zip(asked["variables"], said["variables"], strict=True)]
         rows["documents"] = [

@@ -18,6 +18,7 @@ from gpustack_components.api.command_line.owned import (
     VLLM,
 )
 from gpustack_components.api.command_line.parallelism import FLAGS, Flag
+from gpustack_components.cluster.keys import CLIENT_CONFIG
 from tests.render import build, seeds, test_command_lines, test_shapes
 
 Line = tuple[str, ...]
@@ -28,6 +29,8 @@ ROUTERS = ("vllm-router", "sglang-gateway")
 
 INTEGERS = ("0", "-1", "-2", "-.5", "", " 3 ", "1_0", "+3", "03", "_3", "3_", "3__0", "4.5", "two", "0x2", "1e1", "٣")
 HUGE = ("9223372036854775807", "9223372036854775808", "12345678901234567890123456")
+POD_IP = "10.0.0.9"
+"""What the kubelet puts where a variable refers to the Pod's address."""
 _TRANSFER = '{"kv_connector":"MooncakeConnector","kv_role":"kv_both"}'
 _VALUES = {
     HOST: "127.0.0.1",
@@ -163,25 +166,45 @@ def router_lines(router: str) -> list[Line]:
     return list(dict.fromkeys(found))
 
 
-def rendered(engine: str) -> dict[str, Line]:
-    """The command of `main` for every golden shape, every case of a command line and every seed, by its name."""
-    found: dict[str, Line] = {}
+def pods(engine: str) -> dict[str, Any]:
+    """A Pod of every golden shape, every case of a command line and every seed, by its name."""
+    found: dict[str, Any] = {}
     for case in test_shapes.RENDERED:
         resolved = test_shapes.outcome(case).resolved
         if case["engine"] == engine and resolved is not None:
-            pod = build.render_replica(resolved, case["kind"].lower(), 0).members[0]
-            found[f"shape {case['name']}"] = tuple(build.main(pod)["command"])
+            replica = build.render_replica(resolved, case["kind"].lower(), 0)
+            found[f"shape {case['name']}"] = replica.members[0]
     for case in test_command_lines.CASES:
         if case["engine"] == engine:
-            found[f"command line {case['name']}"] = tuple(build.main(test_command_lines.rendered(case))["command"])
+            found[f"command line {case['name']}"] = test_command_lines.rendered(case)
     for name, document in seeds.SEEDS.items():
         resolved = seeds.resolution(name).resolved
         if document.spec.engine.name == engine and resolved is not None:
             for role in resolved.roles:
                 for index, pod in enumerate(build.render_replica(resolved, role.name, 0).members):
-                    found[f"seed {name} {role.name} {index}"] = tuple(build.main(pod)["command"])
+                    found[f"seed {name} {role.name} {index}"] = pod
+    return found
+
+
+def rendered(engine: str) -> dict[str, Line]:
+    """The command of `main` in each of these Pods, unless its author wrote it."""
+    found = {name: tuple(build.main(pod)["command"]) for name, pod in pods(engine).items()}
     start = ("vllm", "serve") if engine == VLLM else ("python3", "-m", "sglang.launch_server")
     return {name: line for name, line in found.items() if line[: len(start)] == start}
+
+
+def stores(engine: str) -> list[dict[str, Any]]:
+    """What the store clients of these Pods are configured with, each once: vLLM's file, SGLang's variables."""
+    found: list[dict[str, Any]] = []
+    for pod in pods(engine).values():
+        if engine == VLLM:
+            configured = json.loads(pod["metadata"]["annotations"].get(CLIENT_CONFIG, "{}"))
+        else:
+            variables = {name: value for name, value in build.environment(pod).items() if name.startswith("MOONCAKE_")}
+            configured = {name: POD_IP if isinstance(value, dict) else value for name, value in variables.items()}
+        if configured and configured not in found:
+            found.append(configured)
+    return found
 
 
 def documents(commands: Iterable[Line]) -> list[tuple[str, str]]:
@@ -219,4 +242,5 @@ def question(name: str) -> Any:
     engine = VLLM if name == "vllm" else SGLANG
     commands = list(dict.fromkeys(rendered(engine).values()))
     asked: dict[str, Any] = {"lines": lines(engine), "commands": commands}
+    asked["stores"] = stores(engine)
     return asked | ({"variables": variables(), "documents": documents(commands)} if engine == VLLM else {})

@@ -92,6 +92,26 @@ def test_every_document_we_render_was_shown_to_vllm() -> None:
     assert set(command_lines.documents(command_lines.rendered("vLLM").values())) <= shown, AGAIN
 
 
+@ENGINES
+def test_a_store_client_reads_what_it_is_given(engine: str) -> None:
+    heard = answers.read(FILES[engine])["stores"]
+    assert [row["given"] for row in heard] == command_lines.stores(engine), AGAIN
+    assert heard
+    for row in heard:
+        given, reads = row["given"], row.get("reads")
+        assert reads is not None, row.get("error")
+        if engine == "vLLM":
+            defaults = {"enable_offload": False, "tenant_id": "default"}
+            assert reads == defaults | given
+            continue
+        assert reads["local_hostname"] == command_lines.POD_IP
+        assert reads["metadata_server"] == "P2PHANDSHAKE"
+        assert reads["master_server_address"] == given["MOONCAKE_MASTER"]
+        assert (reads["protocol"], reads["device_name"]) == (given["MOONCAKE_PROTOCOL"], "")
+        assert (reads["global_segment_size"], reads["standalone_storage"]) == (0, False)
+        assert reads["tenant_id"] == given.get("MOONCAKE_TENANT_ID", "default")
+
+
 @pytest.mark.parametrize("row", answers.read("vllm")["variables"], ids=lambda row: f"{row['args']} {row['env']}")
 def test_the_data_parallel_variable_counts_where_vllm_counts_it(row: Json) -> None:
     read = cl.read_parallelism("vLLM", row["args"], [Entry(*pair) for pair in row["env"].items()])

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 from importlib.metadata import version
 
 from answering import Json, answers, forget_defaults, registered, report_errors, respond
@@ -19,6 +20,7 @@ vllm.platforms._current_platform = CpuPlatform()
 from pydantic import TypeAdapter, ValidationError  # noqa: E402
 from vllm.config import KVEventsConfig, KVTransferConfig, ParallelConfig  # noqa: E402
 from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory  # noqa: E402
+from vllm.distributed.mooncake_store import MooncakeStoreConfig  # noqa: E402
 from vllm.entrypoints.cli.serve import ServeSubcommand  # noqa: E402
 from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
 
@@ -85,6 +87,18 @@ def document(flag: str, text: str) -> Json:
     return {"loads": True, "connectors": {name: name in KVConnectorFactory._registry for name in connectors(raw)}}
 
 
+def store(given: Json) -> Json:
+    """What vLLM's store client reads from its configuration file."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(given, file)
+        file.flush()
+        os.environ["MOONCAKE_CONFIG_PATH"] = file.name
+        try:
+            return {"reads": vars(MooncakeStoreConfig.load_from_config())}
+        except Exception as error:
+            return {"error": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
+
+
 def answer(question: Json) -> Json:
     """The answers to one question."""
     command, serve = parsers()
@@ -95,6 +109,7 @@ def answer(question: Json) -> Json:
         "answers": answers(command, serve, question["lines"], refused_degree, ["serve", "m"]),
         "commands": answers(command, serve, [line[1:] for line in question["commands"]], refused_degree),
         "variables": [data_parallel(command, row) for row in question["variables"]],
+        "stores": [store(given) for given in question["stores"]],
         "documents": [document(flag, text) for flag, text in question["documents"]],
     }
 
