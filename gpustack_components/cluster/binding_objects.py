@@ -131,7 +131,7 @@ class _Reader:
 
     def get(self, kind: Kind, namespace: str | None, names: Iterable[str]) -> Sequence[Json]:
         """The objects of a kind that exist under these names; one that no object can have is passed over."""
-        wanted = [one for one in names if re.search(DNS_1123_SUBDOMAIN, one)]
+        wanted = [one for one in names if re.fullmatch(DNS_1123_SUBDOMAIN, one)]
 
         def read() -> tuple[Json, ...]:
             found = (self._cluster.get(kind, namespace, one) for one in wanted)
