@@ -18,7 +18,7 @@ from gpustack_components.render.origin import Entry, Origin, Pair, Segment
 from gpustack_components.render.privilege import main_security, pod_security
 from gpustack_components.render.sidecar import container_port, routing_proxy
 from gpustack_components.render.version import CURRENT
-from gpustack_components.render.volumes import Mounted, cache_size, volumes
+from gpustack_components.render.volumes import Mounted, download_capacity, volumes
 
 SGLANG_BOOTSTRAP_ANNOTATION = "sglang.ai/bootstrap-port"
 """Tells the picker where an SGLang prefiller's bootstrap server listens."""
@@ -165,7 +165,7 @@ def resources(resolved: ResolvedDeployment, role: ResolvedRole) -> tuple[tuple[P
     card = Origin(f"{pod.mode} accelerator request (12)", path(role, "resources"))
     ephemeral, ephemeral_origin = pod.ephemeral, local
     if resolved.artifact is not None and resolved.artifact.cache_bytes and not role.take_over:
-        ephemeral = ephemeral + cache_size(resolved.artifact)
+        ephemeral = ephemeral + download_capacity(resolved.artifact)
         ephemeral_origin = Origin(
             "capped default and the download volume (12)", "ModelArtifact.status.resolved.sizeBytes"
         )

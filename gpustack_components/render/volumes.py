@@ -119,7 +119,7 @@ def _weights(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterator[Mount
     if artifact.delivery == "Engine":
         if not role.take_over:
             name = "gpustack-model-cache"
-            limit = cache_size(artifact).canonical()
+            limit = download_capacity(artifact).canonical()
             yield Mounted(
                 {"name": name, "emptyDir": {"sizeLimit": limit}}, {"name": name, "mountPath": MODEL_CACHE_PATH}, origin
             )
@@ -131,7 +131,7 @@ def _weights(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterator[Mount
     yield Mounted({"name": name, **_weight_source(artifact)}, mount, origin)
 
 
-def cache_size(artifact: Artifact) -> Quantity:
+def download_capacity(artifact: Artifact) -> Quantity:
     """Capacity of the volume an engine downloads into."""
     return _KIB * Fraction(artifact.cache_bytes, 1024)
 
