@@ -79,7 +79,8 @@ def _touch(container: Any, key: Any) -> Any:
     try:
         return plain_properties(container[key])
     except UnknownValueError as error:
-        return NotKnown(error)
+        # Its frames hold the request's protobuf message, which crashes the process when it outlives its module.
+        return NotKnown(error.with_traceback(None))
 
 
 def _is_unknown(value: Any) -> bool:
