@@ -46,6 +46,8 @@ class Judgement:
     """What could not be judged, and why, one sentence each."""
     unread: tuple[str, ...] = ()
     """What may be in the cluster and could not be read, one sentence each."""
+    contradictions: tuple[str, ...] = ()
+    """Where declared objects and the cluster's differ, and observed ones that cannot be read; among the warnings."""
     facts: Json = field(default_factory=dict[str, Any])
     """What objects read from the cluster decide of the Pods, by kind and name."""
 
@@ -73,7 +75,7 @@ class Depended:
     """Both together."""
     refusals: tuple[Refusal, ...]
     """Why a declared one is refused."""
-    warnings: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = ()
     """Declared ones that contradict the cluster, and observed ones that cannot be read."""
     facts: Json = field(default_factory=dict[str, Any])
     """What the observed ones decide."""
@@ -105,8 +107,8 @@ def read_bindings(request: Request, observed: Reading | None = None) -> Depended
 
     found = decode_observed(observed.objects)
     live = Bindings.of(found.documents, complete=_is_complete(request.document, observed))
-    warnings = (*found.unreadable, *differences(declared, live))
-    return Depended(declared.over(live), tuple(refusals), warnings, dict(facts(live)))
+    contradictions = (*found.unreadable, *differences(declared, live))
+    return Depended(declared.over(live), tuple(refusals), contradictions, dict(facts(live)))
 
 
 def _is_complete(document: Json, observed: Reading) -> bool:
@@ -154,7 +156,7 @@ def review_only(
     hidden = Known(None, request.unknown)
     refusals += [refusal for refusal in answer.refusals if not hidden.hides(refusal.path)]
     unjudged = tuple(str(one) for one in answer.unjudged)
-    warnings = (*(str(warning) for warning in answer.warnings), *depended.warnings)
+    warnings = (*(str(warning) for warning in answer.warnings), *depended.contradictions)
     document: Any = answer.document
     if document is None and not refusals:
         decoded: Any = decode(request.document).document
@@ -166,6 +168,7 @@ def review_only(
         warnings=warnings,
         unjudged=unjudged,
         unread=observed.unread if observed is not None else (),
+        contradictions=depended.contradictions,
         facts=depended.facts,
     )
 

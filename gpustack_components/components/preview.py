@@ -79,8 +79,8 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
     return Shown(
         plan=() if settled else tuple(ahead.lines),
         observed={**_observed("answers", stands, facts), "settled": settled},
-        warnings=() if settled else judgement.warnings,
-        unjudged=() if settled else (*judgement.unjudged, *judgement.unread),
+        warnings=judgement.contradictions if settled else judgement.warnings,
+        unjudged=judgement.unread if settled else (*judgement.unjudged, *judgement.unread),
     )
 
 

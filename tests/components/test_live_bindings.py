@@ -108,8 +108,11 @@ def test_a_declared_type_makes_up_for_one_that_is_not_there_yet(cluster: Operate
 def test_a_declaration_that_contradicts_the_cluster_is_warned_of(cluster: Operated):
     declared = build.instance_type(spec={"unitResources": {"cpu": "8"}}, status=None)
     shown = preview(asked(declared), None, lambda: cluster)
-    (warning,) = shown.warnings
     assert shown.refused == ()
+    cluster.up(asked(declared))
+    settled = preview(asked(declared), asked(declared), lambda: cluster)
+    assert settled.plan == () and settled.warnings == shown.warnings
+    (warning,) = settled.warnings
     assert "spec.unitResources.cpu 8, in the cluster 16" in warning
 
 

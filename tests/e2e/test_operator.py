@@ -57,6 +57,15 @@ spec: {backends: [own], quota: {total: 2Gi}}
 status: {clientEndpoint: "own:1"}
 """
 
+AWAY = """
+apiVersion: v1
+kind: Config
+current-context: away
+contexts: [{name: away, context: {cluster: away, user: nobody}}]
+clusters: [{name: away, cluster: {server: "https://127.0.0.1:9"}}]
+users: [{name: nobody, user: {}}]
+"""
+
 
 def served(kind: Any) -> dict[str, Any]:
     """A definition of one of the operator's kinds that takes any object."""
@@ -139,3 +148,17 @@ def test_a_program_declares_only_what_serves_and_follows_the_operators_objects(
     assert re.search(rf'clientEndpoint: "{endpoint}" => "moved.svc:50051"', shown), shown
     stack.up().expect(0)
     assert client_configurations(cluster) == {"observed": "moved.svc:50051", "declared": "own:1"}
+
+
+def test_a_cluster_that_cannot_be_read_leaves_open_what_it_would_say(new_stack: Callable[[str], Stack]) -> None:
+    stack = new_stack("blind")
+    stack.write(PROGRAM, files={"cache/pool.yaml": POOL_FILE})
+    (stack.directory / "away").write_text(AWAY)
+    stack.environment["KUBECONFIG"] = str(stack.directory / "away")
+
+    shown = stack.preview().expect(0).output
+    assert "its Services are not shown: role server: InstanceType h20-8x is not known" in shown
+    assert "the plan is not known, the cluster could not be read" in shown
+    refused = stack.up()
+    assert refused.code != 0
+    assert "InstanceType h20-8x is not known" in refused.output and "127.0.0.1:9" in refused.output
