@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 KUBERNETES = (1, 35)
 """The version rendered for while no cluster was asked."""
 
+_MISSING = ("BindingNotFound", "PoolNotFound", "BackendNotFound", "ArtifactNotFound")
+"""Why a store or the weights are left out of what is rendered: an object is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -37,7 +40,7 @@ class Judgement:
     failures: "tuple[RenderFailure, ...]" = ()
     """Why it cannot be rendered although it is accepted."""
     bindings: "Bindings | None" = None
-    """The objects it depends on, as far as they were declared."""
+    """The objects it depends on, as far as they were declared or read."""
     resolved: "ResolvedDeployment | None" = None
     """Every value another object decides; None when refused or not renderable."""
     warnings: tuple[str, ...] = ()
@@ -53,9 +56,14 @@ class Judgement:
 
     @property
     def blind(self) -> bool:
-        """Whether nothing is wrong but that objects are missing which could not be looked for."""
-        missing = bool(self.failures) and all(failure.retryable for failure in self.failures)
-        return missing and bool(self.unread) and not self.refusals
+        """Whether nothing is wrong but that objects are missing which could not be looked for. What is `resolved` then
+        lacks a store or weights that may well be there."""
+        if self.refusals or not self.unread:
+            return False
+        if self.resolved is None:
+            return bool(self.failures) and all(failure.retryable for failure in self.failures)
+        reasons = {self.resolved.connection.reason, *(hold.reason for hold in self.resolved.holds)}
+        return not reasons.isdisjoint(_MISSING)
 
     @property
     def sentences(self) -> tuple[str, ...]:

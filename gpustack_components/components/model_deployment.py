@@ -167,6 +167,8 @@ class ModelDeployment(pulumi.ComponentResource):
     def _tell(self, judgement: Judgement) -> None:
         """Why it cannot be declared. A preview that could not look for an object goes on without what follows from
         it; an update must not, since it would take the deployment's Services for abandoned."""
+        if judgement.blind and judgement.resolved is not None:
+            return  # The Services need nothing that is missing; whether the Pods do, the provider says.
         if judgement.blind and pulumi.runtime.is_dry_run():
             missing = "; ".join((*map(str, judgement.failures), *judgement.unread))
             pulumi.log.warn(f"its Services are not shown: {missing}", self)

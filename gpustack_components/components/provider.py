@@ -212,7 +212,7 @@ class RolloutProvider(ResourceProvider):
             judgement = prepare(asked, cluster)
         except (RolloutRefused, ClusterError) as failure:
             raise RolloutError(f"{asked.label} was not begun: {failure}") from None
-        if judgement.resolved is None or judgement.document is None:
+        if judgement.resolved is None or judgement.document is None or judgement.blind:
             raise RolloutError("\n".join((f"{asked.label} cannot be brought about:", *judgement.sentences)))
         wanted = Wanted.of(
             judgement.resolved,

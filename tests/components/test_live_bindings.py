@@ -134,6 +134,26 @@ def test_an_update_that_may_not_read_is_not_begun_and_says_why(cluster: Operated
     assert "may not get instancetypes" in " ".join(judgement.sentences)
 
 
+@pytest.mark.parametrize("kind", ["KVCachePoolBinding", "KVCachePool", "KVCacheBackend", "ModelArtifact"])
+def test_no_pod_is_planned_or_made_without_a_store_or_weights_that_may_be_there(cluster: Operated, kind: str):
+    request = asked(spec={"model": {"artifactRef": {"name": "weights"}}})
+    cluster.keep(encode(build.artifact()))
+    assert not preview(request, None, lambda: cluster).blind
+    cluster.forbidden = {kind}
+    shown = preview(request, None, lambda: cluster)
+    assert (shown.refused, shown.blind) == ((), True)
+    assert f"{kind} " in shown.plan[0] and "403" in shown.plan[0]
+    judgement = prepare(request, cluster)
+    assert judgement.blind and "403" in judgement.sentences[0]
+
+
+def test_a_store_that_is_declared_needs_no_right_to_read(cluster: Operated):
+    cluster.forbidden = {"KVCachePoolBinding", "KVCachePool", "KVCacheBackend"}
+    shown = preview(asked(*build.store()), None, lambda: cluster)
+    assert (shown.refused, shown.blind) == ((), False)
+    assert not prepare(asked(*build.store()), cluster).blind
+
+
 def test_a_refresh_that_may_not_read_changes_nothing(cluster: Operated):
     cluster.up(asked())
     cluster.forbidden = {"InstanceType"}
