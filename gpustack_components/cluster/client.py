@@ -1,4 +1,4 @@
-"""The adapter of the cluster port on the official client: what each verb sends, repeats and makes of the answer."""
+"""The adapter of the cluster port over HTTP: what each verb sends, repeats and makes of the answer."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -50,6 +50,8 @@ class Access:
     """The context's name."""
     server: str
     """The API server's URL."""
+    cluster: Json
+    """The cluster entry."""
     user: Json
     """The user entry; holds credentials."""
 
@@ -217,7 +219,7 @@ def _choose(config: Json, context: str | None, where: str) -> Access:
     user = users.get(user_name, {})
     _files_exist(name, clusters[cluster_name], _FILES["cluster"])
     _files_exist(name, user, _FILES["user"])
-    return Access({**config, "current-context": name}, name, server.rstrip("/"), user)
+    return Access({**config, "current-context": name}, name, server.rstrip("/"), clusters[cluster_name], user)
 
 
 def _files_exist(context: str, content: Json, keys: tuple[str, ...]) -> None:

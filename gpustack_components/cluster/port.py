@@ -1,6 +1,6 @@
 """The port through which everything reads and writes a cluster: raw JSON in and out, about ten verbs.
 
-The planner never sees it; executors and doors hold one. Adapters are `cluster.client` (the official client) and, in
+The planner never sees it; executors and doors hold one. Adapters are `cluster.client` (HTTP) and, in
 tests, a simulated cluster.
 """
 
