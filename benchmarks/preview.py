@@ -61,14 +61,14 @@ def measure(bench: Bench) -> list[Row]:
 
         def preview(stack: Stack) -> float:
             before = _cpu()
-            taken = stack.preview().ok.seconds
+            taken = stack.preview().expect(0).seconds
             spent[stack.directory.name].append(_cpu() - before)
             return taken
 
         times = alternate(bench.rounds, *(partial(preview, stack) for stack in stacks))
         sizes: list[int] = []
         for stack in stacks:
-            stack.up()
+            stack.up().expect(0)
             sizes.append(len(json.dumps(stack.state())))
         count = len(stacks[0].state()["resources"]), len(stacks[1].state()["resources"])
     finally:
