@@ -88,7 +88,7 @@ def converge(
         desired=desired,
         actor=Actor(cluster, desired.namespace, desired.name, wanted.render, narrator, clock),
         claim=claim,
-        finished=Driver.wait_for_ready,
+        finished=Driver.wait_until_settled,
         view=view or LiveView(cluster, desired.namespace, desired.name, stop),
         lease=_lease(cluster, desired.namespace, desired.name, wanted.holder, clock),
         timeouts=timeouts,

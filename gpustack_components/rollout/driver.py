@@ -58,6 +58,8 @@ class Driver:
     """What is to be remembered; written when it differs from `stored`."""
     observed: Observed = field(default_factory=lambda: observe((), (), ""))
     """What the latest pass saw."""
+    group_names: set[str] = field(default_factory=set[str])
+    """Names of the groups that a Pod of the deployment belonged to at any time of this run."""
     groups: set[str] = field(default_factory=set[str])
     """Uids of the Workloads that owned one of the deployment's Pods at any time of this run."""
     wrote: bool = False
@@ -97,6 +99,20 @@ class Driver:
             return self._end("Incomplete", (f"a defect of gpustack_components, please report it: {defect!r}",))
         finally:
             self.view.close()
+
+    def wait_until_settled(self) -> list[str] | None:
+        """None while a Workload stands whose Pods are all gone, as Kueue may leave one for a moment (kueue-facts 3), or
+        some Pod is not Ready; then an empty list, or the reasons when that has lasted too long.
+        """
+        reading = {member.uid for member in (*self.observed.members, *self.observed.foreign)}
+        abandoned = [
+            workload.name
+            for workload in self.observed.workloads
+            if workload.name in self.group_names and workload.owners and not workload.owners & reading
+        ]
+        if abandoned:
+            return self.wait_for_rest([Wait("release", "", None, f"Workload {one} to go", one) for one in abandoned])
+        return self.wait_for_ready()
 
     def wait_for_ready(self) -> list[str] | None:
         """None while some Pod is not Ready; then an empty list, or the reasons when `timeouts.ready` has passed."""
@@ -211,6 +227,7 @@ class Driver:
             leaving=frozenset(self.actor.leaving),
             before=self.observed,
         )
+        self.group_names.update(member.group for member in self.observed.members)
         self.groups.update(one.uid for member in self.observed.members for one in self.observed.owning(member.uid))
         waiting = awaiting_release(self.observed)
         self._stuck_since = {one: self._stuck_since.get(one, now) for one in waiting}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from gpustack_components.api.names import entrance
 from gpustack_components.cluster import keys
@@ -176,7 +177,7 @@ def test_a_kubeconfig_argument_reaches_every_child_and_stays_out_of_plain_sight(
     stack = varied(case, kubeconfig=str(sandbox.kubeconfig))
 
     up = stack.up().expect(0)
-    secret = sandbox.kubeconfig.read_text().split("client-key-data:")[1].split()[0]
+    secret = yaml.safe_load(sandbox.kubeconfig.read_text())["users"][0]["user"]["client-key-data"]
     state = (stack.directory / "state").rglob("*.json")
     assert all(secret not in path.read_text() for path in state if path.is_file())
     assert secret not in up.output
