@@ -90,33 +90,23 @@ class Depended:
 
 
 def read_bindings(request: Request, observed: Reading | None = None) -> Depended:
-    """The binding objects of a request beside those `observed` in its cluster."""
+    """The readable binding objects of a request beside those `observed` in its cluster."""
     from gpustack_components.admission.documents import binding_conflicts
     from gpustack_components.api.decode import decode
     from gpustack_components.bindings.catalog import Bindings
 
-    documents: list[object] = []
-    refusals: list[Refusal] = []
-    for index, raw in enumerate(request.bindings):
-        decoded = decode(raw)
-        place = f"bindings[{index}]"
-        refusals.extend(
-            Refusal(one.rule, f"{place}.{one.path}" if one.path else place, one.message, one.value, one.transient)
-            for one in decoded.refusals
-        )
-        if decoded.document is not None:
-            documents.append(decoded.document)
-    declared = Bindings.of(documents)
-    refusals.extend(Refusal(one.rule, "bindings", one.message, one.value) for one in binding_conflicts(declared))
+    decoded = (decode(raw).document for raw in request.bindings)
+    declared = Bindings.of([document for document in decoded if document is not None])
+    refusals = tuple(Refusal(one.rule, "bindings", one.message, one.value) for one in binding_conflicts(declared))
     declared = replace(declared, conflicts=())
     if observed is None:
-        return Depended(declared, tuple(refusals))
+        return Depended(declared, refusals)
     from gpustack_components.bindings.observed import decode_observed, differences, facts
 
     found = decode_observed(observed.objects)
     live = Bindings.of(found.documents, complete=_is_complete(request.document, observed))
     contradictions = (*found.unreadable, *differences(declared, live))
-    return Depended(declared.over(live), tuple(refusals), contradictions, dict(facts(live)))
+    return Depended(declared.over(live), refusals, contradictions, dict(facts(live)))
 
 
 def _is_complete(document: Json, observed: Reading) -> bool:
@@ -160,8 +150,13 @@ def review_only(
     settings, more = read_settings(request)
     refusals += more
     refusals += read_timeouts(request)[1]
-    answer = review(request.document, old=old, bindings=bindings, settings=settings)
     hidden = Known(None, request.unknown)
+    for index, raw in enumerate(request.bindings):
+        place = f"bindings[{index}]"
+        for one in review(raw, bindings=bindings, settings=settings).refusals:
+            found = replace(one, path=f"{place}.{one.path}" if one.path else place)
+            refusals += [] if hidden.hides(found.path) else [found]
+    answer = review(request.document, old=old, bindings=bindings, settings=settings)
     refusals += [refusal for refusal in answer.refusals if not hidden.hides(refusal.path)]
     unjudged = tuple(str(one) for one in answer.unjudged)
     warnings = (*(str(warning) for warning in answer.warnings), *depended.contradictions)
