@@ -16,7 +16,8 @@ from tests.faults.proxy import FaultProxy
 pytestmark = pytest.mark.engine
 
 NewCase = Callable[..., Case]
-ADMISSION_PACK = Path(__file__).parents[2] / "policies" / "admission"
+PACKS = Path(__file__).parents[2] / "policies"
+ADMISSION_PACK = PACKS / "admission"
 AWAY = yaml.safe_dump(
     {
         "apiVersion": "v1",
@@ -74,6 +75,36 @@ def test_a_wrong_manifest_is_refused_by_the_policy_pack_before_anything_is_appli
     assert "spec.roles[0].extraArgs[0]" in run.output
     assert "[mandatory]" in run.output
     assert case.leftovers() == []
+
+
+def test_two_packs_report_every_violation_of_three_wrong_deployments_out_of_ten_in_one_preview(
+    new_case: NewCase,
+) -> None:
+    case = new_case(cards=2)
+    wrong = {
+        "wrong-1": (
+            case.role(1, extraArgs=["--kv-transfer-config={}"], env=[{"name": "MOONCAKE_CONFIG_PATH", "value": "/"}]),
+        ),
+        "wrong-4": (case.role(1), case.role(1, name="second", kind="Prefill")),
+        "wrong-8": (case.role(1, extraArgs=["--tensor-parallel-size=4"], privileged=True),),
+    }
+    for index in range(10):
+        name = f"wrong-{index}" if f"wrong-{index}" in wrong else f"fine-{index}"
+        case.deploy(*wrong.get(name, (case.role(1),)), name=name)
+
+    run = case.stack.preview("--policy-pack", str(ADMISSION_PACK), "--policy-pack", str(PACKS / "guardrails"))
+
+    assert run.code != 0
+    reported = run.output[run.output.index("Policies:") :]
+    expected = {
+        "wrong-1": ("spec.roles[0].extraArgs[0]", "(owned-argument)", "spec.roles[0].env[0]", "(owned-env)"),
+        "wrong-4": ("spec.roles[0].kind", "spec.roles[1].kind", "(role-kind-mix)"),
+        "wrong-8": ("spec.roles[0].resources.accelerator", "(parallel-width)", "spec.roles[0].privileged"),
+    }
+    for name, texts in expected.items():
+        about = "\n".join(part for part in reported.split("- [mandatory]") if f"ModelDeployment: {name})" in part)
+        assert all(text in about for text in texts), f"{name}:\n{reported}"
+    assert "ModelDeployment: fine-" not in reported
 
 
 def test_preview_without_a_reachable_cluster_still_validates_and_says_what_it_could_not_read(new_case: NewCase) -> None:
