@@ -18,7 +18,7 @@ import gpustack_components as gpustack
 case = json.loads(pathlib.Path("case.json").read_text())
 pool = gpustack.InstanceType(
     case["pool"], manufacturer="nvidia", cards_per_node=80, nodes=1,
-    unit_resources={"cpu": "1m", "ram": "1Mi"}, node_labels={"gpu": "h20"})
+    unit_resources={"cpu": "1", "ram": "1Mi"}, node_labels={"gpu": "h20"})
 for number in range(case["deployments"]):
     gpustack.ModelDeployment(
         f"qwen-{number}", namespace=case["namespace"], bindings=[pool],
