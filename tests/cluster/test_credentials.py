@@ -127,6 +127,29 @@ def test_the_server_name_of_the_kubeconfig_is_the_one_that_is_asked_for_and_chec
     assert server.names == ["kube.example"]
 
 
+@pytest.mark.parametrize(
+    ("printed", "subjects", "presented"),
+    [
+        ({"token": "fresh"}, [], "Bearer fresh"),
+        (
+            {"clientCertificateData": JANE.certificate.decode(), "clientKeyData": JANE.key.decode()},
+            ["jane"],
+            None,
+        ),
+    ],
+)
+def test_what_a_login_command_prints_is_presented(
+    server: Server, tmp_path: Path, printed: dict[str, str], subjects: list[str], presented: str | None
+) -> None:
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": printed}
+    (tmp_path / "credential.json").write_text(json.dumps(credential))
+    command = {"command": "cat", "args": [str(tmp_path / "credential.json")], "interactiveMode": "Never"}
+    user = {"exec": {"apiVersion": credential["apiVersion"], **command}}
+    assert connect(kubeconfig(server.url, cluster=TRUSTING, user=user)).get(POD, "team-a", "p") == A_POD
+    assert server.subjects == subjects
+    assert server.headers[0].get("authorization") == presented
+
+
 FILES = {"ca.pem": AUTHORITY.pem, "crt.pem": JANE.certificate, "key.pem": JANE.key, "token.txt": b"from-a-file"}
 
 
