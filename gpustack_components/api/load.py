@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 from gpustack_components.api.paths import printable
+from gpustack_components.api.unreadable import UnreadableInput
 
 LONGEST = 16 * 2**20
 """Most characters of one input."""
@@ -29,25 +30,6 @@ class RawDocument:
     """Line the document starts on, from 1; entries of a list share the list's."""
     value: dict[str, Any]
     """The document as JSON."""
-
-
-class UnreadableInput(Exception):  # noqa: N818
-    """Text that is no YAML or JSON, or no document; `str()` is one line with source, line and column."""
-
-    def __init__(self, source: str, problem: str, line: int | None = None, column: int | None = None) -> None:
-        self.source = source
-        """Where the text came from."""
-        self.problem = problem
-        """What is wrong and the way out."""
-        self.line = line
-        """Line of the problem, from 1; None when it concerns the whole text."""
-        self.column = column
-        """Column of the problem, from 1; None when not known."""
-        place = "".join(f":{number}" for number in (line, column) if number is not None)
-        super().__init__(f"{source}{place}: {problem}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return UnreadableInput, (self.source, self.problem, self.line, self.column)
 
 
 def load_text(text: str, source: str) -> tuple[RawDocument, ...]:

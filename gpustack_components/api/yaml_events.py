@@ -19,7 +19,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from gpustack_components.api.load import UnreadableInput
+from gpustack_components.api.unreadable import UnreadableInput
 from gpustack_components.api.paths import printable
 from gpustack_components.api.plain import DEEPEST
 
