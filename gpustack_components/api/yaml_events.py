@@ -19,9 +19,9 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from gpustack_components.api.unreadable import UnreadableInput
 from gpustack_components.api.paths import printable
 from gpustack_components.api.plain import DEEPEST
+from gpustack_components.api.unreadable import UnreadableInput
 
 MOST_ALIASED = 100_000
 """Most values that aliases may repeat, in one document."""
