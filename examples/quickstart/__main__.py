@@ -33,6 +33,7 @@ qwen = gpustack.ModelDeployment(
         ],
     },
     bindings=[h20],
+    timeouts={"admission": "2m"},
     opts=pulumi.ResourceOptions(depends_on=[team_a]),
 )
 

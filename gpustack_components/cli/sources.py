@@ -9,6 +9,8 @@ from gpustack_components.cli import git
 from gpustack_components.cli.guard import CommandError
 
 if TYPE_CHECKING:
+    import yaml
+
     from gpustack_components.api.load import RawDocument
 
 STDIN = "-"
@@ -67,12 +69,19 @@ def read_mapping(file: str, what: str) -> dict[str, Any]:
     try:
         value: Any = yaml.safe_load(read_text(file))
     except yaml.YAMLError as broken:
-        raise CommandError(f"{file}: not readable as YAML: {' '.join(str(broken).split())}") from None
+        raise CommandError(f"{file}: not readable as YAML: {_place(broken)}") from None
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise CommandError(f"{file}: {what} are a mapping of names to values, found {type(value).__name__}")
     return {str(key): item for key, item in cast("dict[Any, Any]", value).items()}
+
+
+def _place(broken: "yaml.YAMLError") -> str:
+    """What is wrong with a YAML text, and where, in a few words."""
+    mark, problem = getattr(broken, "problem_mark", None), getattr(broken, "problem", None)
+    where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+    return f"{problem or 'broken'}{where}"
 
 
 def _read_at(revision: str, paths: Iterable[str]) -> "tuple[RawDocument, ...]":

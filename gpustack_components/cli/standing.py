@@ -229,9 +229,15 @@ def _workloads(cluster: "Cluster", namespace: str) -> tuple[Json, ...]:
 def _absent(cluster: "Cluster", namespace: str, name: str) -> str:
     """Why there is nothing to show, with the names that are there."""
     from gpustack_components.cluster import keys
-    from gpustack_components.cluster.port import CONFIG_MAP
+    from gpustack_components.cluster.port import CONFIG_MAP, POD
     from gpustack_components.rollout.record import Record, is_record
 
+    left = cluster.list(POD, namespace, f"{keys.APP_NAME}={keys.APP_NAME_VALUE},{keys.APP_INSTANCE}={name}").items
+    if left:
+        return (
+            f"the record of deployment {name} in namespace {namespace} is gone, and so its Pods end: {len(left)} are "
+            "still there; `pulumi up` of the program that declares it clears them away and creates new ones"
+        )
     listed = cluster.list(CONFIG_MAP, None, f"{keys.MANAGED_BY}={keys.FIELD_MANAGER}").items
     known = sorted((one.namespace, one.name) for one in map(Record.from_object, filter(is_record, listed)))
     here = [other for space, other in known if space == namespace]

@@ -72,7 +72,11 @@ class Request:
             if self.namespace
             else (" in all namespaces" if self.kind.namespaced else "")
         )
-        return f"{self.kind.kind}{'' if self.verb == 'create' else 's'}{where}"
+        return f"{self.kind.kind if self.verb == 'create' else _several(self.kind.kind)}{where}"
+
+
+def _several(kind: str) -> str:
+    return f"{kind}{'es' if kind.endswith('s') else 's'}"
 
 
 def known_kind(obj: Json) -> Kind | None:

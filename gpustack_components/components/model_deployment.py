@@ -236,11 +236,21 @@ _SHOWN = (request.METADATA, request.SPEC, request.BINDINGS, request.SETTINGS, re
 
 def expanded(bindings: "Binding | Sequence[Binding]") -> "list[Object]":
     """The bindings one by one, files as what they hold. Raises `pulumi.RunError` naming every file that cannot be
-    read."""
+    read, and everything that is no binding."""
+    from gpustack_components.api.document import Document
+    from gpustack_components.components.instance_type import InstanceType
     from gpustack_components.components.manifests import read
 
     single = not isinstance(bindings, Sequence) or isinstance(bindings, str)
     every: Sequence[Binding] = [cast("Binding", bindings)] if single else cast("Sequence[Binding]", bindings)
+    given = cast("Sequence[object]", every)
+    strangers = [one for one in given if not isinstance(one, InstanceType | Document | Mapping | str | Path)]
+    if strangers:
+        raise pulumi.RunError(
+            f"bindings: takes InstanceType components, documents and paths of manifests, found "
+            f"{', '.join(type(one).__name__ for one in strangers)}; a resource that has to be there first, such as a "
+            "Namespace, belongs into depends_on of opts"
+        )
     files = [str(one) for one in every if isinstance(one, str | Path)]
     return [*(one for one in every if not isinstance(one, str | Path)), *(read(files).bindings if files else ())]
 

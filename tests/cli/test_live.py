@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpustack_components.api.encode import encode
 from gpustack_components.cli.judge import judge, read, read_settings
 from gpustack_components.cli.resolving import resolve_all
+from gpustack_components.cluster import keys
 from gpustack_components.cluster.client import Client, connect
 from gpustack_components.cluster.port import CLUSTER_QUEUE, CUSTOM_RESOURCE_DEFINITION, POD, RESOURCE_FLAVOR, Kind
 from gpustack_components.render.objects import local_queues
@@ -151,6 +153,17 @@ class TestStatus:
         misspelt = cli("status", "qwn", "-n", deployed.namespace)
         assert misspelt.code == 1
         assert "did you mean qwen?" in misspelt.err
+
+    def test_pods_whose_record_was_deleted_are_said_to_end_with_it(self, cli, core: Any, namespace: str) -> None:
+        labels = {keys.APP_NAME: keys.APP_NAME_VALUE, keys.APP_INSTANCE: "qwen"}
+        container = {"name": keys.MAIN_CONTAINER, "image": "vllm/vllm-openai:v0.25.1"}
+        core.create_namespaced_pod(
+            namespace, {"metadata": {"name": "left", "labels": labels}, "spec": {"containers": [container]}}
+        )
+        left = cli("status", "qwen", "-n", namespace)
+        assert left.code == 1
+        assert "the record of deployment qwen" in left.err
+        assert "1 are still there" in left.err
 
     def test_a_watch_tells_each_change_until_it_is_interrupted(self, cli, deployed: Deployed) -> None:
         assert deployed.up(cards=6).phase == "Converged"

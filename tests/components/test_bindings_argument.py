@@ -40,3 +40,9 @@ def test_every_file_that_cannot_be_read_is_named():
         expanded(["nowhere/*.yaml", "missing.yaml"])
     assert "nowhere/*.yaml: no file matches" in str(refused.value)
     assert "missing.yaml: cannot be read" in str(refused.value)
+
+
+def test_a_resource_that_is_no_binding_object_is_named_with_the_place_it_belongs_to():
+    resource = pulumi.Resource.__new__(pulumi.Resource)
+    with pytest.raises(pulumi.RunError, match=r"found Resource; .* belongs into depends_on of opts"):
+        expanded([build.instance_type(), resource])  # pyright: ignore[reportArgumentType]
