@@ -154,13 +154,13 @@ class TestStatus:
         assert misspelt.code == 1
         assert "did you mean qwen?" in misspelt.err
 
-    def test_pods_whose_record_was_deleted_are_said_to_end_with_it(self, cli, core: Any, namespace: str) -> None:
+    def test_pods_whose_record_was_deleted_are_said_to_end_with_it(self, cli, core: Any, deployed: Deployed) -> None:
         labels = {keys.APP_NAME: keys.APP_NAME_VALUE, keys.APP_INSTANCE: "qwen"}
         container = {"name": keys.MAIN_CONTAINER, "image": "vllm/vllm-openai:v0.25.1"}
         core.create_namespaced_pod(
-            namespace, {"metadata": {"name": "left", "labels": labels}, "spec": {"containers": [container]}}
+            deployed.namespace, {"metadata": {"name": "left", "labels": labels}, "spec": {"containers": [container]}}
         )
-        left = cli("status", "qwen", "-n", namespace)
+        left = cli("status", "qwen", "-n", deployed.namespace)
         assert left.code == 1
         assert "the record of deployment qwen" in left.err
         assert "1 are still there" in left.err
