@@ -18,7 +18,7 @@ from gpustack_components.admission.defaulting import default
 from gpustack_components.api.decode import decode
 from gpustack_components.components.judgement import Judgement, review_only
 from gpustack_components.components.plain import Json, known
-from gpustack_components.components.request import METADATA, SPEC, Request
+from gpustack_components.components.request import METADATA, OBSERVED, REFUSED_UPDATES, SPEC, Request
 
 if TYPE_CHECKING:
     from gpustack_components.api.model_deployment import ModelDeployment
@@ -123,6 +123,16 @@ def deployment_of(args: ResourceValidationArgs, policy: str) -> Deployment | Non
         remembered = _thread.remembered = _Remembered(_read(args), set())
     remembered.served.add(policy)
     return remembered.deployment
+
+
+def refused_updates(args: ResourceValidationArgs) -> Iterator[tuple[str, str]]:
+    """Rule and sentence of what a Rollout's check refused against the deployment as it stands."""
+    if args.resource_type != ROLLOUT or OBSERVED not in args.props:
+        return
+    observed: Any = args.props[OBSERVED]
+    if REFUSED_UPDATES in observed:
+        for found in observed[REFUSED_UPDATES]:
+            yield str(found["rule"]), str(found["sentence"])
 
 
 def _read(args: ResourceValidationArgs) -> Deployment:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gpustack_components.admission.registry import RULES
 from gpustack_components.api import names
 from gpustack_components.cluster.binding_objects import Reading
 from gpustack_components.cluster.port import Cluster, ClusterError, Json
@@ -19,7 +20,7 @@ from gpustack_components.components.observation import (
     standing,
     surroundings,
 )
-from gpustack_components.components.request import CONVERGED, Request
+from gpustack_components.components.request import CONVERGED, REFUSED_UPDATES, Request
 from gpustack_components.rollout.contract import RolloutRefused
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
     facts = judgement.facts
     refused = (*asked.refused, *(() if judgement.blind else judgement.sentences), *_not_ours(asked, stands))
     if refused or (not judgement.blind and judgement.resolved is None):
-        return Shown(refused, observed=_observed("answers", stands, facts), warnings=judgement.warnings)
+        observed = {**_observed("answers", stands, facts), **_refused_updates(judgement)}
+        return Shown(refused, observed=observed, warnings=judgement.warnings)
     if judgement.blind:
         line = f"the plan is not known: {'; '.join(judgement.unread)}"
         return Shown((), (line,), _observed("answers", stands, facts), judgement.warnings, _open(judgement), blind=True)
@@ -181,6 +183,18 @@ def _observed(cluster: str, stands: Standing, facts: Json) -> Json:
     told = "none" if record is None else f"generation {record.generation}, {record.phase}"
     observed: Json = {"cluster": cluster, "record": told}
     return {**observed, "bindings": facts} if facts else observed
+
+
+def _refused_updates(judgement: Judgement) -> Json:
+    """The refusals that only a comparison with the deployment as it stands can find: a policy pack reads them here,
+    since it sees no stored document of its own.
+    """
+    found = [
+        {"rule": one.rule, "sentence": str(one)}
+        for one in judgement.refusals
+        if (rule := RULES.get(one.rule)) is not None and rule.operations == ("update",)
+    ]
+    return {REFUSED_UPDATES: found} if found else {}
 
 
 def _open(judgement: Judgement) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ KUBECONFIG = "kubeconfig"
 CONTEXT = "context"
 PLAN = "plan"
 OBSERVED = "observed"
+REFUSED_UPDATES = "refusedUpdates"
+"""Inside `observed`: what the comparison with the stored deployment refused; absent when nothing was."""
 
 PHASE = "phase"
 REASONS = "reasons"

@@ -1,7 +1,8 @@
 """The refusals of admission as policies, one for each group of subjects a reader would look under.
 
 Few policies, each running many rules: what a policy costs is paid per policy and resource, not per rule (pulumi-facts
-sheet, section 8). Update rules need the stored document and stay with the Rollout's own check.
+sheet, section 8). Update rules need the stored document: the Rollout's own check compares with it, and says in its
+inputs what it refused.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pulumi_policy import (
 )
 
 from gpustack_components.admission.registry import RULES
-from policies.deployments import DOCS, deployment_of, without_crashing
+from policies.deployments import DOCS, deployment_of, refused_updates, without_crashing
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,9 @@ def _reports(group: Group, rule: str) -> bool:
 
 def _policy(group: Group) -> Policy:
     def judge(args: ResourceValidationArgs, report: ReportViolation) -> None:
+        for rule, sentence in refused_updates(args):
+            if _reports(group, rule):
+                report(sentence, None)
         deployment = deployment_of(args, group.name)
         if deployment is None:
             return

@@ -51,17 +51,20 @@ def test_a_frozen_field_is_refused_by_preview_check_and_policy_pack_alike(new_ca
     new = manifest(tmp_path / "new.yaml")
     case.save()
 
-    previewed = case.stack.preview()
+    previewed = case.stack.preview("--policy-pack", str(ADMISSION_PACK))
     assert previewed.code != 0
-    assert "spec.model" in previewed.output
-    assert "(identity-model)" in previewed.output
+    by_resource, by_policy = previewed.output.split("Policies:")
+    for said in (by_resource, by_policy):
+        assert "spec.model" in said
+        assert "(identity-model)" in said
+    assert "[mandatory]" in by_policy
 
     command = [str(Path(sys.executable).with_name("gpustack-components")), "check", "-f", str(new), "--old", str(old)]
     checked = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, check=False)
     assert checked.returncode == 1, checked.stderr
     (refusal,) = json.loads(checked.stdout)["refusals"]
     assert (refusal["rule"], refusal["path"]) == ("identity-model", "spec.model")
-    assert refusal["message"] in " ".join(previewed.output.split())
+    assert refusal["message"] in " ".join(by_resource.split())
 
 
 def test_a_wrong_manifest_is_refused_by_the_policy_pack_before_anything_is_applied(new_case: NewCase) -> None:

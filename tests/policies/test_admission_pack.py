@@ -129,3 +129,11 @@ def test_every_policy_is_mandatory_and_says_where_to_read_on():
     for policy in POLICIES:
         assert policy.enforcement_level is EnforcementLevel.MANDATORY
         assert policy.remediation_steps and policy.url
+
+
+def test_what_the_comparison_with_the_stored_deployment_refused_is_a_violation_of_its_subject(analyzer: Analyzer):
+    sentence = "spec.model: another value describes another deployment (identity-model)"
+    observed = {"cluster": "answers", "refusedUpdates": [{"rule": "identity-model", "sentence": sentence}]}
+    found = analyzer.analyze(ROLLOUT, component(spec(), observed=observed), parent=COMPONENT)
+    assert [(one.policy, one.message, one.mandatory) for one in found] == [("roles-and-names", sentence, True)]
+    assert analyzer.analyze(ROLLOUT, component(spec(), observed={"cluster": "answers"}), parent=COMPONENT) == []
