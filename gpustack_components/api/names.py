@@ -39,11 +39,6 @@ def group_name(namespace: str, deployment: str, role: str, ordinal: int) -> str:
     return f"{_HASH_PREFIX}{fnv64(f'{namespace}/{deployment}/{role}/{ordinal}')}"
 
 
-def role_key(namespace: str, deployment: str, role: str) -> str:
-    """The hashed key of a role, used in status only; on no Pod."""
-    return f"{_HASH_PREFIX}{fnv64(f'{namespace}/{deployment}/{role}')}"
-
-
 def entrance(instance_type: str) -> str:
     """The LocalQueue of an InstanceType whose document states no `status.entrance` (bindings sheet 1.4)."""
     return f"{_HASH_PREFIX}{fnv64(instance_type)}"

@@ -12,7 +12,6 @@ from gpustack_components.cluster.readings import each
 from gpustack_components.render.version import CURRENT
 from gpustack_components.rollout import record as records
 from gpustack_components.rollout.acting import Actor
-from gpustack_components.rollout.actions import Wait
 from gpustack_components.rollout.contract import (
     Clock,
     Outcome,
@@ -177,12 +176,11 @@ def _nothing_there(cluster: Cluster, desired: Desired, view: View) -> bool:
 def _remove_the_rest(driver: Driver, cluster: Cluster) -> list[str] | None:
     """No Pod is left: wait for the Workloads to go, then remove the record."""
     left = [workload for workload in driver.observed.workloads if _is_left(workload, driver)]
-    waits = [Wait("release", "", None, f"Workload {workload.name} to go", workload.name) for workload in left]
     if left:
         for workload in left:
             if workload.uid in driver.groups and not workload.terminating:
                 cluster.delete(WORKLOAD, driver.desired.namespace, workload.name, uid=workload.uid)
-        return driver.wait_for_rest(waits)
+        return driver.wait_for_workloads(workload.name for workload in left)
     if driver.stored is not None:
         namespace, record_name = driver.desired.namespace, records.record_name(driver.desired.name)
         cluster.delete(CONFIG_MAP, namespace, record_name, uid=driver.stored.uid)

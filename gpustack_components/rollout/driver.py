@@ -5,7 +5,7 @@ before what cannot be undone, the record before the first deletion, conditions o
 is said.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from gpustack_components.cluster.port import SERVICE, AlreadyExists, Cluster, ClusterError, Conflict, NotServed, Stop
@@ -111,7 +111,7 @@ class Driver:
             if workload.name in self.group_names and workload.owners and not workload.owners & reading
         ]
         if abandoned:
-            return self.wait_for_rest([Wait("release", "", None, f"Workload {one} to go", one) for one in abandoned])
+            return self.wait_for_workloads(abandoned)
         return self.wait_for_ready()
 
     def wait_for_ready(self) -> list[str] | None:
@@ -127,8 +127,9 @@ class Driver:
         self.rest(self.timeouts.ready - waited)
         return None
 
-    def wait_for_rest(self, waits: list[Wait]) -> list[str] | None:
-        """None while these waits last; then the reasons when they have lasted too long."""
+    def wait_for_workloads(self, names: Iterable[str]) -> list[str] | None:
+        """None while these Workloads stand; the reasons when they have stood too long."""
+        waits = [Wait("release", "", None, f"Workload {one} to go", one) for one in names]
         now = self.clock.monotonic()
         self._deadlines.update(waits, now)
         if expired := self._deadlines.expired(now):
