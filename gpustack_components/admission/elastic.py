@@ -26,7 +26,7 @@ from gpustack_components.admission.elastic_rules import (
 )
 from gpustack_components.api.command_line.flags import entry_name, resolve_flag
 from gpustack_components.api.command_line.owned import VLLM
-from gpustack_components.api.command_line.parallelism import ELASTIC_MAX
+from gpustack_components.api.command_line.parallel_flags import ELASTIC_MAX
 from gpustack_components.api.model_deployment import Resources
 from gpustack_components.api.refusal import Refusal
 

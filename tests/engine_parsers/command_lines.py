@@ -17,7 +17,7 @@ from gpustack_components.api.command_line.owned import (
     SGLANG,
     VLLM,
 )
-from gpustack_components.api.command_line.parallelism import FLAGS, Flag
+from gpustack_components.api.command_line.parallel_flags import FLAGS, Flag
 from gpustack_components.cluster.keys import CLIENT_CONFIG
 from tests.render import build, seeds, test_command_lines, test_shapes
 

@@ -13,7 +13,7 @@ from gpustack_components.api.command_line.owned import (
     SERVED_MODEL_NAME,
     VLLM,
 )
-from gpustack_components.api.command_line.parallelism import FLAGS
+from gpustack_components.api.command_line.parallel_flags import FLAGS
 
 Sets = Mapping[str, Any]
 

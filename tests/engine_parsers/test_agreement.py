@@ -14,7 +14,7 @@ from gpustack_components.api.command_line.owned import (
     ROUTER_ARGUMENTS,
     SERVED_MODEL_NAME,
 )
-from gpustack_components.api.command_line.parallelism import FLAGS, TENSOR
+from gpustack_components.api.command_line.parallel_flags import FLAGS, TENSOR
 from tests.engine_parsers import answers, command_lines
 from tests.engine_parsers.readings import disagreement
 from tests.render.build import Json
