@@ -49,6 +49,10 @@ def role_service(deployment: str, role: str) -> str:
     return f"{deployment}-{role}"
 
 
+ROUTER_SERVICE_PORT = 8000
+"""The port of the router's Service, whichever router it is (router sheet, section 4)."""
+
+
 def router_name(deployment: str) -> str:
     """Every object of the router stack bears this name, whichever router it is."""
     return f"{deployment}-router"

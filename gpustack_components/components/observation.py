@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from gpustack_components.api.names import ROUTER_SERVICE_PORT, router_name
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.binding_objects import Reading, operator_runs, read_named
 from gpustack_components.cluster.port import (
@@ -99,10 +100,12 @@ def _where_served(cluster: Cluster, namespace: str) -> tuple[Json, ...]:
         return ()
 
 
-def endpoint_of(resolved: "ResolvedDeployment") -> str:
-    """Where a deployment without a router is reached inside the cluster; empty with one (router sheet, section 14)."""
+def endpoint_of(resolved: "ResolvedDeployment", answers: bool) -> str:
+    """Where a deployment is reached inside the cluster; with a router that does not answer yet, nowhere (router sheet,
+    section 14)."""
     if resolved.declared.spec.router is not None:
-        return ""
+        host = f"{router_name(resolved.name)}.{resolved.namespace}.svc"
+        return f"http://{host}:{ROUTER_SERVICE_PORT}" if answers else ""
     listening = resolved.roles[0].listening
     scheme = listening.scheme.lower()
     return f"{scheme}://{resolved.name}.{resolved.namespace}.svc:{listening.external[0].number}"

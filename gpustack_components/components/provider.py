@@ -235,12 +235,15 @@ class RolloutProvider(ResourceProvider):
                 raise RolloutError(f"{asked.label} was not begun: {failure}") from None
             except Exception as defect:
                 outcome = Outcome(INCOMPLETE, (_defect(defect),))
+        endpoint = endpoint_of(judgement.resolved, outcome.answers)
+        if outcome.phase == CONVERGED and timeouts.ready > 0:
+            engine_link.say(asked.resource_urn, f"{asked.name}  answers at {endpoint}")
         return {
             **kept(props),
             keys.PHASE: CONVERGED if outcome.phase == CONVERGED else INCOMPLETE,
             keys.REASONS: list(_reasons(outcome)),
             keys.READY: outcome.phase == CONVERGED and timeouts.ready > 0,
-            keys.ENDPOINT: endpoint_of(judgement.resolved),
+            keys.ENDPOINT: endpoint,
         }
 
 

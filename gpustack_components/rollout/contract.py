@@ -185,3 +185,5 @@ class Outcome:
     """True when `stop` ended the run."""
     wrote: bool = False
     """True when the run changed anything in the cluster; a second run without an edit must not."""
+    answers: bool = False
+    """Whether a router replica was ready at the end; False without a router."""

@@ -88,7 +88,7 @@ def converge(
         actor=Actor(cluster, desired.namespace, desired.name, wanted.render, narrator, clock),
         claim=claim,
         finished=Driver.wait_until_settled,
-        view=view or LiveView(cluster, desired.namespace, desired.name, stop),
+        view=view or LiveView(cluster, desired.namespace, desired.name, stop, router=bool(desired.router)),
         lease=_lease(cluster, desired.namespace, desired.name, wanted.holder, clock),
         timeouts=timeouts,
         narrator=narrator,

@@ -57,6 +57,8 @@ class Desired:
     """Oldest render version that may go on running (sheet 2.2)."""
     holds: tuple[Hold, ...] = ()
     """What withholds turnovers or creates for now."""
+    router: str = ""
+    """The router's Deployment; empty without a router."""
 
     def role(self, name: str) -> DesiredRole | None:
         """The role of that name, or None when the document does not declare it."""
@@ -98,4 +100,5 @@ class Desired:
             roles=tuple(role_of(role) for role in resolved.roles),
             floor=floor(resolved.min_render_version),
             holds=tuple(Hold("weights", str(hold)) for hold in resolved.holds),
+            router=names.router_name(resolved.name) if resolved.declared.spec.router else "",
         )

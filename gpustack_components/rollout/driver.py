@@ -8,7 +8,17 @@ is said.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from gpustack_components.cluster.port import SERVICE, AlreadyExists, Cluster, ClusterError, Conflict, NotServed, Stop
+from gpustack_components.cluster.port import (
+    SERVICE,
+    AlreadyExists,
+    Cluster,
+    ClusterError,
+    Conflict,
+    Json,
+    NotServed,
+    Stop,
+)
+from gpustack_components.rollout import front_door
 from gpustack_components.rollout import record as records
 from gpustack_components.rollout.acting import Actor, GivenUp
 from gpustack_components.rollout.actions import Decision, Wait
@@ -22,7 +32,7 @@ from gpustack_components.rollout.observe import Observed, observe
 from gpustack_components.rollout.preflight import preflight
 from gpustack_components.rollout.record import Record
 from gpustack_components.rollout.view import Snapshot, View, selector
-from gpustack_components.rollout.wording import not_ready, reason, span
+from gpustack_components.rollout.wording import no_answer, not_ready, reason, span
 
 KUEUES_CHANCE = 5.0
 """Seconds Kueue has to release an exited Pod that no Workload holds any more, before its finalizer is taken off
@@ -64,6 +74,8 @@ class Driver:
     """Uids of the Workloads that owned one of the deployment's Pods at any time of this run."""
     wrote: bool = False
     """Whether anything was changed in the cluster."""
+    router: Json | None = None
+    """The router's Deployment as the latest pass saw it; None without one."""
     _stuck_since: dict[str, float] = field(default_factory=dict[str, float])
     _outage: float | None = None
     _failures: int = 0
@@ -115,15 +127,22 @@ class Driver:
         return self.wait_for_ready()
 
     def wait_for_ready(self) -> list[str] | None:
-        """None while some Pod is not Ready; then an empty list, or the reasons when `timeouts.ready` has passed."""
+        """None while some Pod is not Ready or the router does not answer; then an empty list, or the reasons when
+        `timeouts.ready` has passed."""
         now = self.clock.monotonic()
         self._converged_at = now if self._converged_at is None else self._converged_at
         waited = now - self._converged_at
         missing = [member for member in self.observed.members if not member.ready]
-        if not missing or self.timeouts.ready == 0:
+        closed = front_door.missing(self.router, self.desired.router) if self.desired.router else ""
+        if not (missing or closed) or self.timeouts.ready == 0:
             return []
+        if closed and not missing:
+            self.narrator.waits_for_router(closed)
         if waited >= self.timeouts.ready:
-            return not_ready(self.desired.name, missing, waited, self.timeouts)
+            reasons = not_ready(self.desired.name, missing, waited, self.timeouts)
+            if closed:
+                reasons.append(no_answer(self.desired.namespace, self.desired.name, closed, waited, self.timeouts))
+            return reasons
         self.rest(self.timeouts.ready - waited)
         return None
 
@@ -228,6 +247,7 @@ class Driver:
             leaving=frozenset(self.actor.leaving),
             before=self.observed,
         )
+        self.router = front_door.router_of(snapshot.deployments, self.desired.router)
         self.group_names.update(member.group for member in self.observed.members)
         self.groups.update(one.uid for member in self.observed.members for one in self.observed.owning(member.uid))
         waiting = awaiting_release(self.observed)
@@ -346,4 +366,5 @@ class Driver:
             trouble.append(f"the Lease could not be released and expires by itself: {error}")
         if trouble:
             phase = "Incomplete"
-        return Outcome(phase, (*reasons, *trouble), self.stored, interrupted, self.wrote)
+        answers = front_door.answers(self.router)
+        return Outcome(phase, (*reasons, *trouble), self.stored, interrupted, self.wrote, answers)

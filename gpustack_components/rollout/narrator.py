@@ -29,6 +29,12 @@ class Narrator:
         """A line about the deployment as a whole."""
         self._progress(f"{self._deployment}  {text}")
 
+    def waits_for_router(self, closed: str) -> None:
+        """All replicas are ready, and the router does not answer yet."""
+        if self._said.get("router") != closed:
+            self._said["router"] = closed
+            self._progress(f"{self._deployment} router  waits: {closed}")
+
     def deleted(self, action: DeletePods, now: float) -> None:
         """Pods were deleted."""
         self._deleted.setdefault((action.role, action.ordinal), now)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import (
+    DEPLOYMENT,
     POD,
     WORKLOAD,
     Cluster,
@@ -38,6 +39,8 @@ class Snapshot:
     """Pods that carry the deployment's labels."""
     workloads: tuple[Json, ...]
     """Workloads of the namespace."""
+    deployments: tuple[Json, ...] = ()
+    """Deployments that carry the deployment's labels, where a router is watched: its own."""
 
 
 class View(Protocol):
@@ -79,9 +82,17 @@ class LiveView:
     """A `View` that lists and watches a `Cluster`; the watches are threads of their own."""
 
     def __init__(
-        self, cluster: Cluster, namespace: str, deployment: str, stop: Stop, *, without_kueue: bool = False
+        self,
+        cluster: Cluster,
+        namespace: str,
+        deployment: str,
+        stop: Stop,
+        *,
+        without_kueue: bool = False,
+        router: bool = False,
     ) -> None:
-        """`without_kueue` reads a cluster that serves no Workloads as one that has none."""
+        """`without_kueue` reads a cluster that serves no Workloads as one that has none. `router` watches the router's
+        Deployment as well."""
         self._stop = stop
         self._closed = threading.Event()
         self._changed = threading.Condition()
@@ -91,6 +102,8 @@ class LiveView:
         self._fatal: ClusterError | None = None
         self._pods = _Watched(cluster, POD, namespace, selector(deployment))
         self._workloads = _Watched(cluster, WORKLOAD, namespace, "", optional=without_kueue)
+        self._routers = _Watched(cluster, DEPLOYMENT, namespace, selector(deployment)) if router else None
+        self._watched = [one for one in (self._pods, self._workloads, self._routers) if one is not None]
         self._threads: list[threading.Thread] = []
 
     @property
@@ -103,11 +116,14 @@ class LiveView:
         """What the lists and watches have shown so far."""
         with self._changed:
             self._seen = self._count
-            return Snapshot(self._pods.items(), self._workloads.items())
+            routers = self._routers.items() if self._routers else ()
+            return Snapshot(self._pods.items(), self._workloads.items(), routers)
 
     def fresh(self) -> Snapshot:
-        """List both anew."""
-        for watched in (self._pods, self._workloads):
+        """List Pods and Workloads anew; no deletion or creation depends on the router, which is listed once."""
+        for watched in self._watched:
+            if watched is self._routers and watched.listed:
+                continue
             listing = watched.list()
             with self._changed:
                 watched.replace(listing)
@@ -121,7 +137,7 @@ class LiveView:
     def wait(self, seconds: float) -> None:
         """Wait for a change that no snapshot has shown yet."""
         if not self._threads:
-            for watched in (self._pods, self._workloads):
+            for watched in self._watched:
                 thread = threading.Thread(
                     target=self._follow, args=(watched,), name=f"rollout {watched.kind.plural}", daemon=True
                 )
@@ -196,6 +212,10 @@ class _Watched:
         self._gone: set[str] = set()
         self._listed = -1
         self._version = ""
+
+    @property
+    def listed(self) -> bool:
+        return self._listed >= 0
 
     def items(self) -> tuple[Json, ...]:
         return tuple(self._objects.values())

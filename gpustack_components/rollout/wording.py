@@ -1,5 +1,6 @@
 """How the rollout speaks to people: durations, progress lines and reasons that say what to do."""
 
+from gpustack_components.cluster import keys
 from gpustack_components.rollout.actions import Wait, Why
 from gpustack_components.rollout.contract import Timeouts
 from gpustack_components.rollout.observe import Member
@@ -119,6 +120,14 @@ def not_ready(deployment: str, members: list[Member], waited: float, timeouts: T
         + ". `kubectl logs` and `kubectl describe pod` show why."
         for (role, ordinal), of in sorted(by_place.items(), key=lambda entry: (entry[0][0], entry[0][1] or 0))
     ]
+
+
+def no_answer(namespace: str, deployment: str, closed: str, waited: float, timeouts: Timeouts) -> str:
+    """Why a run whose replicas are all ready is Incomplete: its router does not answer."""
+    return (
+        f"{deployment} router: not ready after {span(waited)} (timeouts.ready {span(timeouts.ready)}): {closed}. "
+        f"`kubectl -n {namespace} describe pod -l app.kubernetes.io/instance={deployment},{keys.ROUTER}` shows why."
+    )
 
 
 def _standing(member: Member) -> str:

@@ -1,0 +1,45 @@
+"""The router in front of the replicas, as a run waits for it: it begins beside the engines and gates no turnover, but a
+run is over only when it answers (router sheet, sections 14 and 15).
+"""
+
+from gpustack_components.cluster.port import Json
+from gpustack_components.cluster.readings import at, condition, name
+
+
+def router_of(deployments: tuple[Json, ...], wanted: str) -> Json | None:
+    """The router's Deployment among these, or None."""
+    return next((one for one in deployments if name(one) == wanted), None)
+
+
+def answers(router: Json | None) -> bool:
+    """Whether a router replica is ready, so that the endpoint is published."""
+    return router is not None and _number(router, "status", "readyReplicas") > 0
+
+
+def missing(router: Json | None, wanted: str) -> str:
+    """What the router still lacks, as a clause; empty once every replica runs the current template and is available."""
+    if router is None:
+        return f"Deployment {wanted} does not exist"
+    asked = _number(router, "spec", "replicas", otherwise=1)
+    if _number(router, "status", "observedGeneration") < _number(router, "metadata", "generation"):
+        return f"Deployment {wanted} has not been looked at by its controller yet"
+    updated = _number(router, "status", "updatedReplicas")
+    available = _number(router, "status", "availableReplicas")
+    if updated >= asked and available >= asked and _number(router, "status", "replicas") <= updated:
+        return ""
+    return f"{min(available, updated)} of {asked} Pods of Deployment {wanted} are up to date and ready{_why(router)}"
+
+
+def _why(router: Json) -> str:
+    """What its controller says of a roll-out that gets nowhere."""
+    for kind in ("ReplicaFailure", "Progressing"):
+        found = condition(router, kind)
+        stuck = found is not None and (found.status == "True" if kind == "ReplicaFailure" else found.status == "False")
+        if found is not None and stuck:
+            return f": {found.message or found.reason}"
+    return f"; {at(router, 'status', 'unavailableReplicas') or 0} unavailable"
+
+
+def _number(obj: Json, *path: str, otherwise: int = 0) -> int:
+    found = at(obj, *path)
+    return found if isinstance(found, int) else otherwise
