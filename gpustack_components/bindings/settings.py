@@ -3,6 +3,7 @@
 Setting values never enter a fingerprint: changing one shows on new and replaced Pods only.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -14,6 +15,8 @@ DeliveryMode = Literal["Engine", "Node"]
 """How a hub artifact reaches the engine: downloaded by the engine, or mounted by the node plugin (bindings sheet
 5.2)."""
 
+_NO_PART_OF_AN_IMAGE = re.compile(r"://|\s|/\Z|\A/|@")
+_HIGHEST = {"model_deployment_router_drain_seconds": 3600, "model_deployment_router_run_as_user": 2**31 - 1}
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 
@@ -40,6 +43,29 @@ class Settings:
     """Proxy in front of the picker of llm-d-router."""
     model_deployment_routing_sidecar_image: str = "gpustack/mirrored-llm-d-router-disagg-sidecar:v0.10.0"
     """Image of the `routing-proxy` container on decode Pods (rendering sheet 9.1)."""
+    model_deployment_routing_sidecar_ec_connector: str = ""
+    """Ours (router sheet 11): `--ec-connector` of the routing sidecar of a deployment with Encode, Prefill and Decode
+    roles; empty renders none."""
+    model_deployment_router_cpu_request: str = "500m"
+    """Ours: CPU the picker or an argv router requests; empty for no request."""
+    model_deployment_router_memory_request: str = "1Gi"
+    """Ours: memory the picker or an argv router requests; empty for no request."""
+    model_deployment_router_proxy_cpu_request: str = "250m"
+    """Ours: CPU the proxy in front of the picker requests; empty for no request."""
+    model_deployment_router_proxy_memory_request: str = "256Mi"
+    """Ours: memory the proxy in front of the picker requests; empty for no request."""
+    model_deployment_router_drain_seconds: int = 120
+    """Ours: seconds a router Pod that is told to leave goes on with the requests it has, 0 to 3600."""
+    model_deployment_router_run_as_user: int = 65532
+    """Ours: user id router containers run as; 0 states none and leaves it to the image or to the cluster."""
+    model_deployment_endpoint_qualification: bool = False
+    """Let routers and Services select only members labelled endpoint-eligible, where a role's shape can qualify
+    (router sheet 6.4, rollout sheet 9)."""
+    container_registry: str = ""
+    """Registry the default images of router, proxy and sidecar are pulled from; empty for the image's own (router
+    sheet 7)."""
+    container_namespace: str = ""
+    """Namespace that takes the place of `gpustack` in those images; empty to keep it."""
     model_deployment_tcp_tw_reuse: bool = False
     """Set `net.ipv4.tcp_tw_reuse` on the Prefill half of SGLang pairs (rendering sheet 11)."""
     kv_cache_backend_image: str = "gpustack/mirrored-mooncake:0.3.13.post1-cpu"
@@ -118,6 +144,8 @@ def _unknown(name: str, known: Mapping[str, Any]) -> str:
 def _read(key: str, default: Any, value: Any) -> Any:
     if isinstance(default, bool):
         return _read_bool(value)
+    if isinstance(default, int):
+        return _read_number(value, _HIGHEST[key])
     if key.startswith("accelerator_"):
         return _read_names(value)
     if value is None:
@@ -133,6 +161,10 @@ def _read(key: str, default: Any, value: Any) -> Any:
         raise ValueError(f"expected a URL such as {default}, found {value!r}")
     if key.endswith("_image") and not text:
         raise ValueError(f"expected an image reference such as {default}, found {value!r}")
+    if key.startswith("container_") and _NO_PART_OF_AN_IMAGE.search(text):
+        raise ValueError(f"expected the part of an image reference, such as registry.example.com, found {value!r}")
+    if key.endswith("_request") and text:
+        _check_amount(text, default)
     return text
 
 
@@ -143,6 +175,24 @@ def _read_bool(value: Any) -> bool:
     if text in _FALSE:
         return False
     raise ValueError(f"expected true or false, found {value!r}")
+
+
+def _read_number(value: Any, highest: int) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not (text.isascii() and text.isdecimal()) or int(text) > highest:
+        raise ValueError(f"expected a whole number from 0 to {highest}, found {value!r}")
+    return int(text)
+
+
+def _check_amount(text: str, default: str) -> None:
+    from gpustack_components.api.quantity import Quantity
+
+    try:
+        amount = Quantity(text)
+    except ValueError as fault:
+        raise ValueError(f"expected a quantity such as {default}, found {text!r}") from fault
+    if amount <= Quantity("0"):
+        raise ValueError(f"expected a quantity above 0, or nothing for no request, found {text!r}")
 
 
 def _read_names(value: Any) -> Mapping[str, str]:
