@@ -1,12 +1,14 @@
-"""What is admitted and still worth a word: warnings, never refusals (api sheet 4.3, 9)."""
+"""What is admitted and still worth a word: warnings, never refusals (api sheet 4.3, 9; rendering sheet 10)."""
 
 from collections.abc import Iterator
 
 from gpustack_components.admission.case import Case, RoleCase
 from gpustack_components.admission.rule import UPDATE, Rule
+from gpustack_components.admission.volumes import meet
 from gpustack_components.api.command_line.flags import occurrences
 from gpustack_components.api.command_line.owned import VLLM
 from gpustack_components.api.refusal import Refusal
+from gpustack_components.bindings.kv_cache import CLIENT_CONFIG_PATH
 
 _API_KEY = "--api-key"
 _API_KEY_VARIABLE = "VLLM_API_KEY"
@@ -51,8 +53,19 @@ ROLE_FIELDS_DROPPED = Rule(
     needs=frozenset(("object", "previous")),
     severity="warn",
 )
+CLIENT_CONFIG_MOUNT = Rule(
+    id="client-config-mount",
+    subject="volumes",
+    layer="review",
+    when="with `spec.kvCache`, a managed vLLM role mounts a volume at, inside or around `/etc/gpustack/kvcache`, where "
+    "the configuration of its store client is mounted",
+    way_out="Mount it elsewhere, or give the role a `command` that configures its own client.",
+    source="rendering 10",
+    paths=("spec.roles[].additionalVolumes[].mountPath",),
+    severity="warn",
+)
 
-RULES = (API_KEY_UNREADY, ROLE_FIELDS_DROPPED)
+RULES = (API_KEY_UNREADY, ROLE_FIELDS_DROPPED, CLIENT_CONFIG_MOUNT)
 
 
 def warn_api_keys(case: Case, role: RoleCase) -> Iterator[Refusal]:
@@ -88,3 +101,17 @@ def warn_dropped_fields(case: Case, role: RoleCase) -> Iterator[Refusal]:
             f'role "{role.name}" no longer states {", ".join(dropped)} and falls back to defaults; if that is not '
             "meant, state the role in full",
         )
+
+
+def warn_client_config_mounts(case: Case, role: RoleCase) -> Iterator[Refusal]:
+    """Volumes in the place of the store client's configuration, which the engine reads without a word."""
+    if case.engine != VLLM or case.spec.kv_cache is None or role.takes_over:
+        return
+    for position, volume in enumerate(role.role.additional_volumes):
+        if meet(volume.mount_path, CLIENT_CONFIG_PATH):
+            yield CLIENT_CONFIG_MOUNT.refuse(
+                f"{role.path}.additionalVolumes[{position}].mountPath",
+                f"{volume.mount_path} meets {CLIENT_CONFIG_PATH}: the engine then reads this volume in place of its "
+                "connection to the store, and nothing says so; mount it elsewhere",
+                volume.mount_path,
+            )

@@ -100,7 +100,7 @@ def judge_artifact_mounts(case: Case, role: RoleCase) -> Iterator[Refusal]:
     if case.spec.model.artifact_ref is None:
         return
     for position, volume in enumerate(role.role.additional_volumes):
-        reserved = next((path for path in _MODEL_PATHS if _touch(volume.mount_path, path)), None)
+        reserved = next((path for path in _MODEL_PATHS if meet(volume.mount_path, path)), None)
         if reserved is not None:
             yield ARTIFACT_MOUNT_PATH.refuse(
                 f"{role.path}.additionalVolumes[{position}].mountPath",
@@ -110,7 +110,7 @@ def judge_artifact_mounts(case: Case, role: RoleCase) -> Iterator[Refusal]:
             )
 
 
-def _touch(mounted: str, reserved: str) -> bool:
+def meet(mounted: str, reserved: str) -> bool:
     """Whether one path equals, lies in, or encloses the other, segment by segment."""
     path = posixpath.normpath(mounted)
     return f"{path}/".startswith(f"{reserved}/") or f"{reserved}/".startswith(f"{path}/")

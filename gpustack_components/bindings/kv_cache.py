@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from gpustack_components.api.kv_cache import KVCacheBackend, KVCachePool
     from gpustack_components.api.model_deployment import ModelDeployment
 
+CLIENT_CONFIG_PATH = "/etc/gpustack/kvcache"
+"""Where the configuration of a vLLM store client is mounted (bindings sheet 3.7)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Domain:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpustack_components.api.model_deployment import ModelDeployment
     from gpustack_components.bindings.catalog import Bindings
     from gpustack_components.bindings.resolve import Resolution, ResolvedDeployment
-    from gpustack_components.render.difference import Change, RoleDifference
+    from gpustack_components.render.difference import Change, FloorDifference, RoleDifference
 
 Json = dict[str, Any]
 Resolve = Callable[["ModelDeployment", "Bindings"], "Resolution"]
@@ -38,6 +38,8 @@ class Compared:
     """Whether it is declared before and after the edit, only after, or only before."""
     roles: "tuple[RoleDifference, ...]"
     """The roles that differ; all of them when the deployment is new or gone."""
+    floor: "FloorDifference | None" = None
+    """How the oldest render version that may go on running differs; None when it is asked for as before."""
 
 
 def read_before(old: str, files: Sequence[str]) -> "dict[Identity, RawDocument]":
@@ -56,7 +58,7 @@ def compare(
     Objects a deployment depends on and that `before` does not hold are taken to be the same before the edit. Raises
     `CommandError` when the earlier documents cannot be read or rendered, or the Pods of one side are held.
     """
-    from gpustack_components.render.difference import difference
+    from gpustack_components.render.difference import difference, floors
 
     old = {(one.namespace, one.name): one for one in _resolved(before, judgement, resolve)}
     held = [
@@ -72,7 +74,8 @@ def compare(
         if earlier is None:
             compared.append(Compared(one.namespace, one.name, "new", _whole(one, new=True)))
         else:
-            compared.append(Compared(one.namespace, one.name, "both", difference(earlier, one)))
+            roles, floor = difference(earlier, one), floors(earlier, one)
+            compared.append(Compared(one.namespace, one.name, "both", roles, floor))
     compared += [Compared(one.namespace, one.name, "gone", _whole(one, new=False)) for one in old.values()]
     return compared
 
@@ -121,6 +124,7 @@ def as_json(compared: Sequence[Compared]) -> Json:
                 "name": one.name,
                 "declared": one.declared,
                 "rolls": any(role.rolls for role in one.roles),
+                "renderVersionFloor": asdict(one.floor) if one.floor else None,
                 "roles": [
                     {
                         "role": role.role,
@@ -143,11 +147,28 @@ def lines(compared: Sequence[Compared]) -> Iterator[str]:
             yield ""
         told = {"both": "", "new": " is new", "gone": " is no longer declared"}[one.declared]
         yield output.marked(f"{one.namespace}/{one.name}{told}", bold=True)
-        if not one.roles:
+        if one.floor:
+            yield f"  {_floor(one.floor)}"
+        if not one.roles and not (one.floor and one.floor.raised):
             yield "  no Pod changes and nothing rolls"
         for role in one.roles:
             yield f"  {role.role}: {_outcome(role)}"
             yield from (f"    {_worded(change)}" for change in role.changes)
+
+
+def _floor(floor: "FloorDifference") -> str:
+    """What moving the floor does to replicas that stand, which no fingerprint shows."""
+    from gpustack_components.render.version import read
+
+    asked = read(floor.stated)
+    told = f"min-render-version {floor.before} -> {floor.after}"
+    if floor.stated is not None and asked is None:
+        told += f" ({floor.stated!r} is no version, so the oldest supported one counts)"
+    elif asked is not None and asked > floor.current:
+        told += f" ({asked} is above this release's render version, so {floor.current} counts)"
+    if floor.raised:
+        return f"{told}: every role rolls its replicas that a version below {floor.after} rendered, one at a time"
+    return f"{told}: rolls nothing"
 
 
 def _outcome(role: "RoleDifference") -> str:

@@ -8,6 +8,7 @@ from gpustack_components.bindings.resolve import ResolvedDeployment
 from gpustack_components.cluster import keys
 from gpustack_components.render.explain import Explained, Part, explain
 from gpustack_components.render.fingerprint import fingerprint
+from gpustack_components.render.version import CURRENT, floor
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,33 @@ class RoleDifference:
 
     def __bool__(self) -> bool:
         return self.rolls or bool(self.changes) or self.replicas[0] != self.replicas[1]
+
+
+@dataclass(frozen=True, slots=True)
+class FloorDifference:
+    """How the oldest render version that may go on running differs (rollout sheet 2.2)."""
+
+    before: int
+    """The floor before the edit."""
+    after: int
+    """The floor after it."""
+    stated: str | None
+    """The `min-render-version` annotation after the edit; None when there is none."""
+    current: int
+    """Render version of the Pods this release renders; no floor is above it."""
+
+    @property
+    def raised(self) -> bool:
+        """Whether replicas under the new floor are turned over, whatever their fingerprint says."""
+        return self.after > self.before
+
+
+def floors(before: ResolvedDeployment, after: ResolvedDeployment, *, current: int = CURRENT) -> FloorDifference | None:
+    """How an edit of the `min-render-version` annotation moves the floor; None when the annotation stays."""
+    old, new = before.min_render_version, after.min_render_version
+    if old == new:
+        return None
+    return FloorDifference(floor(old, current=current), floor(new, current=current), new, current)
 
 
 def difference(before: ResolvedDeployment, after: ResolvedDeployment) -> tuple[RoleDifference, ...]:

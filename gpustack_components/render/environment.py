@@ -6,12 +6,13 @@ from urllib.parse import urlsplit
 
 from gpustack_components.api.command_line.owned import ARTIFACT_ENVIRONMENT, OWNED_ENVIRONMENT
 from gpustack_components.bindings.artifact import MODEL_CACHE_PATH
+from gpustack_components.bindings.kv_cache import CLIENT_CONFIG_PATH
 from gpustack_components.bindings.listen import BOOTSTRAP_PORT
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.cluster.keys import MEMBER_INDEX
 from gpustack_components.render.argv import forces_tcp, path
 from gpustack_components.render.origin import Entry, Origin
-from gpustack_components.render.volumes import CLIENT_CONFIG_FILE, CLIENT_CONFIG_PATH, COMPILE_CACHE_PATH
+from gpustack_components.render.volumes import CLIENT_CONFIG_FILE, COMPILE_CACHE_PATH
 
 LEADER_ADDRESS = "GPUSTACK_REPLICA_LEADER_ADDRESS"
 """Variable that tells a member where its leader is."""

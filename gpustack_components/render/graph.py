@@ -7,13 +7,14 @@ The seed's prefill and decode page warns of legs that are missing while everythi
 from collections.abc import Iterator
 from itertools import pairwise
 
+from gpustack_components.admission.volumes import meet
 from gpustack_components.api.names import role_service, router_name
+from gpustack_components.bindings.kv_cache import CLIENT_CONFIG_PATH
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.bindings.shape import PICKER, is_pair
 from gpustack_components.render.documents import client_document, transfer_document
 from gpustack_components.render.services import every_member_serves
 from gpustack_components.render.sidecar import ROUTING_PROXY
-from gpustack_components.render.volumes import CLIENT_CONFIG_PATH
 
 _LABEL_WIDTH = 10
 
@@ -124,7 +125,7 @@ def _hidden_configuration(resolved: ResolvedDeployment) -> Iterator[str]:
         if client_document(role) is None:
             continue
         for volume in role.declared.additional_volumes:
-            if volume.mount_path == CLIENT_CONFIG_PATH or volume.mount_path.startswith(f"{CLIENT_CONFIG_PATH}/"):
+            if meet(volume.mount_path, CLIENT_CONFIG_PATH):
                 yield (
                     f"{role.name} mounts {volume.mount_path}, and its store client reads that in place of the "
                     "connection to the store; mount it elsewhere"

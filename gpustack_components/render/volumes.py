@@ -9,13 +9,12 @@ from typing import Any
 
 from gpustack_components.api.quantity import Quantity
 from gpustack_components.bindings.artifact import MODEL_CACHE_PATH, MODEL_PATH, Artifact
+from gpustack_components.bindings.kv_cache import CLIENT_CONFIG_PATH
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.cluster.keys import CLIENT_CONFIG
 from gpustack_components.render.argv import path
 from gpustack_components.render.origin import Origin
 
-CLIENT_CONFIG_PATH = "/etc/gpustack/kvcache"
-"""Where the store client's configuration is mounted."""
 CLIENT_CONFIG_FILE = "mooncake.json"
 """Name of the configuration file."""
 COMPILE_CACHE_PATH = "/var/lib/gpustack/cache"

@@ -280,3 +280,19 @@ def test_one_standard_input_is_read_once(cli, before: Path) -> None:
     ran = cli("render", "-f", "-", "--diff", "-", stdin=before.read_text())
     assert ran.code == 2
     assert "can be read once only" in ran.err
+
+
+def test_diff_shows_an_edit_of_the_oldest_render_version_that_may_run_on(cli, before: Path) -> None:
+    asked = (
+        "namespace: team-a}",
+        'namespace: team-a, annotations: {modeldeployment.gpustack.ai/min-render-version: "9"}}',
+    )
+    after = edited(before, asked)
+    ran = cli("render", "-f", after, "--diff", str(before))
+    assert ran.out.splitlines() == [
+        "team-a/pd",
+        "  min-render-version 1 -> 1 (9 is above this release's render version, so 1 counts): rolls nothing",
+        "  no Pod changes and nothing rolls",
+    ]
+    [deployment] = differing(cli, after, str(before))
+    assert deployment["renderVersionFloor"] == {"before": 1, "after": 1, "stated": "9", "current": 1}

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from gpustack_components.render.difference import Change, RoleDifference, difference
+from gpustack_components.cluster.keys import MIN_RENDER_VERSION
+from gpustack_components.render.difference import Change, FloorDifference, RoleDifference, difference, floors
 from tests.render import build
 
 Json = dict[str, Any]
@@ -56,3 +57,26 @@ def test_a_router_edit_is_no_difference_and_adding_one_rolls_what_it_reaches() -
 def test_roles_that_come_and_go_are_counted_and_roll_no_other() -> None:
     found = between({"roles": [{"name": "a"}, {"name": "b"}]}, {"roles": [{"name": "a"}, {"name": "c", "replicas": 2}]})
     assert [(role.role, role.rolls, role.replicas) for role in found] == [("c", False, (0, 2)), ("b", False, (1, 0))]
+
+
+def moved(before: str | None, after: str | None, current: int = 3) -> FloorDifference | None:
+    old, new = (
+        build.resolved(build.deployment(annotations={} if text is None else {MIN_RENDER_VERSION: text}))
+        for text in (before, after)
+    )
+    assert difference(old, new) == ()
+    return floors(old, new, current=current)
+
+
+def test_a_raised_floor_rolls_what_older_versions_rendered() -> None:
+    found = moved(None, "3")
+    assert found == FloorDifference(1, 3, "3", 3)
+    assert found.raised
+
+
+def test_a_floor_never_exceeds_what_this_release_renders_and_never_rolls_when_lowered() -> None:
+    above, lower, unread, same = moved("2", "9"), moved("3", "2"), moved("2", "new"), moved("2", "2")
+    assert above and (above.after, above.raised) == (3, True)
+    assert lower and (lower.after, lower.raised) == (2, False)
+    assert unread and (unread.after, unread.raised) == (1, False)
+    assert same is None
