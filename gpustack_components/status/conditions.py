@@ -10,6 +10,7 @@ from gpustack_components.status.deployed import Observation, Replica, spans
 from gpustack_components.status.document import Condition, ConditionType, RoleStatus, Truth
 from gpustack_components.status.facts import Facts
 from gpustack_components.status.rollout import up_to_date
+from gpustack_components.status.weights import weights_condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,36 +160,43 @@ def kv_events_publishing(judged: Judged) -> Condition | None:
 
 def router_ready(judged: Judged) -> Condition:
     """Whether the router has a ready replica."""
-    router = judged.facts.router
+    router, before = judged.facts.router, judged.before("RouterReady")
 
     def says(status: Truth, reason: str, message: str) -> Condition:
         return Condition("RouterReady", status, reason, message)
 
     if judged.deployment.spec.router is None:
         return says("True", "NotApplicable", "The deployment has no router.")
+    if router is None:
+        known = before is not None and before.reason != "NotApplicable"
+        return before if before and known else says("Unknown", "NotDeployed", "The router's Deployment was not read.")
     if router.failure:
         return says("False", "RenderFailed", router.failure)
     if not router.deployed:
         return says("Unknown", "NotDeployed", "The router's Deployment does not exist yet.")
     if router.ready == 0:
         return says("False", "NoReadyReplicas", "No replica of the router is ready.")
-    return says("True", "Ready", f"{router.ready} replicas of the router are ready.")
+    several = "1 replica of the router is" if router.ready == 1 else f"{router.ready} replicas of the router are"
+    return says("True", "Ready", f"{several} ready.")
 
 
 def weights_ready(judged: Judged) -> Condition | None:
-    """Whether the weights can be delivered, as the artifact's resolution judges it."""
-    if judged.facts.weights is not None:
-        return judged.facts.weights
+    """Whether the weights can be delivered, and have been."""
     if judged.deployment.spec.model.artifact_ref is None:
         return Condition("WeightsReady", "True", "NotApplicable", "The deployment names no ModelArtifact.")
-    return judged.before("WeightsReady")
+    found = weights_condition(judged.facts.weights, judged.observation)
+    return found if found is not None else judged.before("WeightsReady")
 
 
 def endpoint_eligibility(judged: Judged) -> Condition:
-    """Whether replicas were qualified for traffic beyond their readiness."""
-    return judged.facts.eligibility or Condition(
-        "EndpointEligibility", "Unknown", "NotObserved", "Replicas are selected by readiness alone."
-    )
+    """Whether replicas were qualified for traffic beyond their readiness; once they were, not knowing holds that."""
+    if judged.facts.eligibility is not None:
+        return judged.facts.eligibility
+    before = judged.before("EndpointEligibility")
+    if before is not None and before.reason in ("EndpointsQualified", "ObservationHeld"):
+        message = "Whether the replicas are qualified could not be told this time; what was published stays."
+        return Condition("EndpointEligibility", "Unknown", "ObservationHeld", message)
+    return Condition("EndpointEligibility", "Unknown", "NotObserved", "Replicas are selected by readiness alone.")
 
 
 def elastic_resize(judged: Judged) -> Condition | None:

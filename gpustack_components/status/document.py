@@ -69,6 +69,8 @@ class RoleStatus:
     """Flavors that its accelerators were charged to, sorted."""
     parallelism: Json | None = None
     """Degrees that the current spec's arguments declare."""
+    endpoints: Json | None = None
+    """How many of its replicas are qualified and served; absent until that was looked at."""
 
     def to_json(self) -> Json:
         """In camelCase, without absent fields."""
@@ -84,6 +86,8 @@ class RoleStatus:
             values["assignedFlavors"] = list(self.assigned_flavors)
         if self.parallelism is not None:
             values["parallelism"] = self.parallelism
+        if self.endpoints is not None:
+            values["endpoints"] = self.endpoints
         return values
 
 
@@ -104,7 +108,7 @@ class StatusDocument:
     endpoint: str = ""
     """Where callers send requests; empty while there is nothing to call."""
     sections: tuple[tuple[str, Json], ...] = ()
-    """`kvCache`, `router`, `model`, `retirement`: what another layer found, under its name."""
+    """`kvCache`, `router`, `model`, `retirement`, where there is something to say."""
 
     def condition(self, type_: ConditionType) -> Condition | None:
         """The condition of that type, or None when it could not be judged."""

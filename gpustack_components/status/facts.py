@@ -5,9 +5,10 @@ What the current spec would render, and what other parts observed.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Self
 
 from gpustack_components.cluster.port import Json
+from gpustack_components.cluster.readings import at
 from gpustack_components.status.document import Condition
 
 
@@ -36,6 +37,20 @@ Domain = Literal["Registered", "BindingNotFound", "BindingNotReady", "BindingDel
 
 
 @dataclass(frozen=True, slots=True)
+class Weights:
+    """What resolving `spec.model.artifactRef` gave (bindings sheet 5)."""
+
+    delivery: str
+    """How the weights reach a Pod: `PVC`, `Image`, `Node` or `Engine`; empty while they are held."""
+    artifact: str = ""
+    """The ModelArtifact's name."""
+    hold: str = ""
+    """Why no Pod may be created, one word: the reason of WeightsReady; empty when nothing holds."""
+    message: str = ""
+    """The same in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
 class CacheTraffic:
     """What ready replicas and the pool say of the KV cache (8.2, CacheAttached)."""
 
@@ -58,6 +73,30 @@ class RouterFound:
     ready: int = 0
     """Its ready Pods."""
 
+    @classmethod
+    def of(cls, deployment: Json | None) -> Self:
+        """What its Deployment says; None stands for one that does not exist."""
+        ready = at(deployment, "status", "readyReplicas")
+        return cls(deployed=deployment is not None, ready=ready if isinstance(ready, int) else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleEndpoints:
+    """What qualification found of a role (8.1, 9)."""
+
+    eligible: int | None = None
+    """Qualified replicas; None while one of them is inconclusive. 0 is an observation."""
+    serving: Literal["Confirmed", "NotConverged", "Unknown", "NotConfigured"] = "NotConfigured"
+    """Whether the routers' own view of what they serve was confirmed."""
+    value: int | None = None
+    """Replicas they serve; only when confirmed."""
+
+    def to_json(self) -> Json:
+        """In camelCase, without absent fields."""
+        confirmed = {"value": self.value} if self.serving == "Confirmed" and self.value is not None else {}
+        eligible = {"eligible": self.eligible} if self.eligible is not None else {}
+        return {**eligible, "serving": {"state": self.serving, **confirmed}}
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -73,13 +112,21 @@ class Facts:
     """What reading the pool binding said."""
     cache: CacheTraffic | None = None
     """What is known of cache traffic."""
-    router: RouterFound = field(default_factory=RouterFound)
+    router: RouterFound | None = None
     """The router as it stands."""
-    weights: Condition | None = None
-    """WeightsReady, as the artifact's resolution judges it."""
+    weights: Weights | None = None
+    """What resolving the artifact gave; None also without one."""
+    endpoints: Mapping[str, RoleEndpoints] = field(default_factory=dict[str, RoleEndpoints])
+    """What qualification found, by role; a role it did not look at has no entry."""
     eligibility: Condition | None = None
     """EndpointEligibility, once replicas are qualified."""
     elastic: Condition | None = None
     """ElasticResize, with an elastic role."""
-    sections: tuple[tuple[str, Json], ...] = ()
-    """Further parts of the document: `kvCache`, `router`, `model`, `retirement`."""
+    kv_cache: Json | None = None
+    """The section `kvCache`: the domain last resolved."""
+    contract: Json | None = None
+    """The section `router`: what it was rendered from."""
+    model: Json | None = None
+    """The section `model`: the resolved artifact."""
+    retirement: Json | None = None
+    """The section `retirement`: the record of the operation under way."""

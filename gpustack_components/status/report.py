@@ -1,18 +1,20 @@
 """The status document of a deployment, made anew from what was observed (rollout sheet 8)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from gpustack_components.api.command_line import names_flag, read_parallelism
 from gpustack_components.api.command_line.parallelism import Parallelism
 from gpustack_components.api.model_deployment import ModelDeployment, Role
+from gpustack_components.api.names import ROUTER_SERVICE_PORT, router_name
 from gpustack_components.bindings.listen import DEFAULT_PORT, role_tokens
 from gpustack_components.cluster import readings
 from gpustack_components.cluster.port import Json
+from gpustack_components.cluster.readings import at
 from gpustack_components.status.conditions import Judged, conditions
 from gpustack_components.status.deployed import Observation, spans
 from gpustack_components.status.document import Condition, Phase, RoleStatus, StatusDocument, conditions_of, dated
-from gpustack_components.status.facts import Facts
+from gpustack_components.status.facts import Facts, RoleEndpoints
 
 _LETTERS = {"Server": "S", "Encode": "E", "Prefill": "P", "Decode": "D"}
 _HOST_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
@@ -35,7 +37,9 @@ def report(
     """
     facts = facts or Facts()
     before = conditions_of(previous)
-    roles = tuple(role_status(deployment, role, observation) for role in deployment.spec.roles)
+    roles = tuple(
+        role_status(deployment, role, observation, facts.endpoints.get(role.name)) for role in deployment.spec.roles
+    )
     judged = Judged(deployment, observation, facts, roles, before)
     found = dated(conditions(judged), before, now)
     phase, message = _phase(judged, found)
@@ -46,11 +50,13 @@ def report(
         roles=roles,
         conditions=found,
         endpoint=_endpoint(deployment, facts, namespace),
-        sections=facts.sections,
+        sections=_sections(deployment, facts, previous or {}),
     )
 
 
-def role_status(deployment: ModelDeployment, role: Role, observation: Observation) -> RoleStatus:
+def role_status(
+    deployment: ModelDeployment, role: Role, observation: Observation, endpoints: RoleEndpoints | None = None
+) -> RoleStatus:
     """One role as it stands (8.1)."""
     replicas = observation.live(role.name)
     modes = {replica.mode for replica in replicas}
@@ -63,6 +69,7 @@ def role_status(deployment: ModelDeployment, role: Role, observation: Observatio
         unmanaged="takeover" in modes if replicas else bool(role.command),
         assigned_flavors=_flavors(role, observation),
         parallelism=_parallelism(deployment.spec.engine.name, role),
+        endpoints=endpoints.to_json() if endpoints is not None else None,
     )
 
 
@@ -72,7 +79,7 @@ def _phase(judged: Judged, found: Sequence[Condition]) -> tuple[Phase, str]:
         pods, workloads = len(judged.observation.pods), _own_workloads(judged.observation)
         return "Deleting", f"Being removed: {pods} Pods and {workloads} Workloads are left."
     desired = sum(role.desired for role in judged.roles)
-    ready = sum(role.ready for role in judged.roles)
+    ready = sum(min(role.ready, role.desired) for role in judged.roles)
     router = by_type["RouterReady"]
     if ready == desired and router.status != "True":
         phase, message = "Degraded", router.message
@@ -97,7 +104,8 @@ def _own_workloads(observation: Observation) -> int:
 
 
 def _summary(deployment: ModelDeployment, roles: Sequence[RoleStatus], facts: Facts) -> str:
-    parts = [f"{facts.router.ready}R"] if deployment.spec.router is not None else []
+    ready = facts.router.ready if facts.router is not None else 0
+    parts = [f"{ready}R"] if deployment.spec.router is not None else []
     for kind, letter in _LETTERS.items():
         of_kind = [role.ready for role in roles if role.kind == kind]
         if of_kind:
@@ -110,10 +118,33 @@ def _endpoint(deployment: ModelDeployment, facts: Facts, namespace: str) -> str:
     space = deployment.metadata.namespace or namespace
     port = first.ports[0].port if first.ports else DEFAULT_PORT
     if deployment.spec.router is not None:
-        return f"http://{name}-router.{space}.svc:{DEFAULT_PORT}" if facts.router.ready else ""
+        host = f"{router_name(name)}.{space}.svc"
+        return f"http://{host}:{ROUTER_SERVICE_PORT}" if facts.router is not None and facts.router.ready else ""
     engine, tokens = deployment.spec.engine.name, role_tokens(first)
     secured = any(names_flag(engine, tokens, flag) for flag in ("--ssl-certfile", "--ssl-keyfile"))
     return f"{'https' if secured else 'http'}://{name}.{space}.svc:{port}"
+
+
+def _sections(deployment: ModelDeployment, facts: Facts, previous: Mapping[str, Any]) -> tuple[tuple[str, Json], ...]:
+    """The parts that are absent while there is nothing to say; what the cache or router was last known as stays."""
+    spec = deployment.spec
+    found = (
+        ("kvCache", _kept(facts.kv_cache, previous, "kvCache") if spec.kv_cache is not None else None),
+        ("router", _kept(facts.contract, previous, "router") if spec.router is not None else None),
+        ("model", _model(facts, previous) if spec.model.artifact_ref is not None else None),
+        ("retirement", facts.retirement),
+    )
+    return tuple((name, section) for name, section in found if section is not None)
+
+
+def _model(facts: Facts, previous: Mapping[str, Any]) -> Json | None:
+    """Absent while the artifact is known not to be resolved; as before when it was not looked at."""
+    return _kept(facts.model, previous, "model") if facts.weights is None else facts.model
+
+
+def _kept(section: Json | None, previous: Mapping[str, Any], name: str) -> Json | None:
+    before = at(previous, name)
+    return section if section is not None else cast("Json", before) if isinstance(before, dict) else None
 
 
 def _flavors(role: Role, observation: Observation) -> tuple[str, ...]:
@@ -133,7 +164,7 @@ def _parallelism(engine: str, role: Role) -> Json:
     read = read_parallelism(engine, role_tokens(role), role.env)
     source: Json = {"kind": "ExtraArgs", "complete": not read.errors}
     if read.errors:
-        source["unreadableReason"] = read.errors[0].reason
+        source["unreadableReason"] = f"{read.errors[0].spelling} {read.errors[0].reason}"
     declared = _declared(read)
     return {
         **({"declared": declared} if declared else {}),

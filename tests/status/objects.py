@@ -3,9 +3,10 @@
 A replica reads `server/0 old ready A`: role and ordinal, then words.
 Of the Pods: `old` (another configuration), `ready`, `T` (all members terminating), `takeover`, `outside` (not taken in
 by Kueue), `v1` (render version), `2of3` (members there of members declared), `failed`, `crash`, `pull`, `nofit`,
-`unbound`.
+`unbound`, `ran` (the engine's container runs).
 Of the Workload, none without one of these: `q` waits, `r` holds quota, `A` admitted, `evicted`, `preempted`, `off`
-(deactivated), `parked`. `message: ...` ends the line with Kueue's words.
+(deactivated), `parked`; `flavor-h100` names the flavor it is charged to. `message: ...` ends the line with Kueue's
+words.
 """
 
 import re
@@ -99,6 +100,8 @@ def _pod(role: str, ordinal: str, index: int, total: int, words: list[str], numb
         if word in words:
             waiting = {"waiting": {"reason": reason, "message": message}}
             status["containerStatuses"] = [{"name": "main", "restartCount": 3, "state": waiting}]
+    if "ran" in words:
+        status["containerStatuses"] = [{"name": "main", "restartCount": 0, "started": True, "state": {"running": {}}}]
     if "nofit" in words:
         unschedulable = {"reason": "Unschedulable", "message": "0/3 nodes are available", "lastTransitionTime": LATER}
         status["conditions"].append({"type": "PodScheduled", "status": "False", **unschedulable})
@@ -135,7 +138,8 @@ def _workload(role: str, ordinal: str, members: list[Json], words: list[str], me
         check = {"name": "gpustack-model-deployment-joint", "state": "Pending", "message": message}
         status["admissionChecks"] = [check]
     if holding:
-        flavors = {"credits.gpustack.ai/nvidia": "h20", "cpu": "cpu-flavor"}
+        flavor = next((word.removeprefix("flavor-") for word in words if word.startswith("flavor-")), "h20")
+        flavors = {"credits.gpustack.ai/nvidia": flavor, "cpu": "cpu-flavor"}
         status["admission"] = {"podSetAssignments": [{"name": role, "flavors": flavors}]}
     owners = [
         {"apiVersion": "v1", "kind": "Pod", "name": p["metadata"]["name"], "uid": p["metadata"]["uid"]} for p in members

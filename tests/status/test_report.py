@@ -1,6 +1,7 @@
 """Every row of the status tables (rollout sheet 8, 8.1, 8.2)."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 from gpustack_components.cluster import readings
 from gpustack_components.status.deployed import Observation
 from gpustack_components.status.document import Condition, StatusDocument
-from gpustack_components.status.facts import CacheTraffic, Facts, RouterFound
+from gpustack_components.status.facts import CacheTraffic, Facts, RoleEndpoints, RouterFound, Weights
 from gpustack_components.status.report import report
 from tests.status.objects import deployment, expected, observation
 
@@ -27,6 +28,7 @@ CONDITIONS = (
     "CacheAttached",
     "EndpointEligibility",
     "WeightsReady",
+    "ElasticResize",
 )
 
 
@@ -41,17 +43,21 @@ def reported(section: str, case: dict[str, Any]) -> StatusDocument:
         spec["router"] = {"name": "llm-d-router"}
     if case.get("kv_cache"):
         spec["kvCache"] = {"poolRef": {"name": "pool"}}
+    if "weights" in case:
+        spec["model"] = {"name": "m", "artifactRef": {"name": "weights"}}
     document = deployment(case.get("roles", [{"replicas": 3}]), **spec)
     options = {key: case[key] for key in ("floor", "current", "cache_hold", "weights_hold", "publishes") if key in case}
     options["created"] = frozenset(map(tuple, case.get("created", ())))
-    weights = case.get("weights")
     facts = Facts(
         expected=expected(document, **options) if case.get("expected", True) else None,
         deleting=case.get("deleting", False),
         domain=case.get("domain"),
         cache=CacheTraffic(**case["cache"]) if "cache" in case else None,
-        router=RouterFound(**case.get("router", {})),
-        weights=Condition("WeightsReady", "False", "ArtifactNotResolved", weights) if weights else None,
+        router=RouterFound(**case["router"]) if case.get("router") is not None else None,
+        weights=Weights(**case["weights"]) if case.get("weights") else None,
+        eligibility=Condition("EndpointEligibility", *case["qualified"]) if "qualified" in case else None,
+        elastic=Condition("ElasticResize", *case["elastic"]) if "elastic" in case else None,
+        endpoints={name: RoleEndpoints(**found) for name, found in case.get("endpoints", {}).items()},
     )
     previous = {"conditions": [{"type": section, "status": "False", "reason": case.get("previous", "")}]}
     return report(document, observation(case.get("replicas", ())), facts, previous=previous)
@@ -67,6 +73,9 @@ def test_the_phase_follows_from_desired_and_ready(section: str, case: dict[str, 
 @rows(*CONDITIONS)
 def test_a_condition_is_judged_by_the_first_row_that_matches(section: Any, case: dict[str, Any]) -> None:
     condition = reported(section, case).condition(section)
+    if case["reason"] is None:
+        assert condition is None
+        return
     assert condition is not None
     assert (condition.status, condition.reason) == (case["status"], case["reason"])
     assert re.search(case.get("message", ""), condition.message), condition.message
@@ -97,6 +106,19 @@ def test_a_replicas_shape_is_read_from_its_own_members(case: dict[str, Any]) -> 
 
     found = readings.shape([pod(*member) for member in case["members"]])
     assert (found.state, found.total) == (case["state"], case["total"])
+
+
+@pytest.mark.parametrize("case", CASES["sections"], ids=lambda case: case["name"])
+def test_a_section_is_there_while_it_says_something(case: dict[str, Any]) -> None:
+    cache: list[dict[str, Any]] = [{"kvCache": {"poolRef": {"name": "pool"}}}, {"router": {"name": "llm-d-router"}}]
+    artifact: dict[str, Any] = {"model": {"name": "m", "artifactRef": {"name": "weights"}}}
+    spec = {} if case.get("bare") else {**cache[0], **cache[1], **artifact}
+    facts = Facts(**{key: value for key, value in case.get("facts", {}).items() if key != "weights"})
+    if "weights" in case.get("facts", {}):
+        facts = replace(facts, weights=Weights(**case["facts"]["weights"]))
+    status = report(deployment([{}], **spec), observation(()), facts, previous=case.get("previous", {})).to_json()
+    found = {key: status[key] for key in ("kvCache", "router", "model", "retirement") if key in status}
+    assert found == case["expect"]
 
 
 def test_a_condition_keeps_its_time_while_its_status_is_the_same() -> None:
