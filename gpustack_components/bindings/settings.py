@@ -16,7 +16,11 @@ DeliveryMode = Literal["Engine", "Node"]
 5.2)."""
 
 _NO_PART_OF_AN_IMAGE = re.compile(r"://|\s|/\Z|\A/|@")
-_HIGHEST = {"model_deployment_router_drain_seconds": 3600, "model_deployment_router_run_as_user": 2**31 - 1}
+_HIGHEST = {
+    "model_deployment_router_drain_seconds": 3600,
+    "model_deployment_router_run_as_user": 2**31 - 1,
+    "model_deployment_handoff_wait": 180,
+}
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 
@@ -61,6 +65,9 @@ class Settings:
     model_deployment_endpoint_qualification: bool = False
     """Let routers and Services select only members labelled endpoint-eligible, where a role's shape can qualify
     (router sheet 6.4, rollout sheet 9)."""
+    model_deployment_handoff_wait: int = 30
+    """Ours: seconds a withdrawn prefill or decode replica is given for the transfers that were begun, before it is
+    asked whether it is idle; 0 to 180, inside the 240 seconds of its drain (rollout sheet 7.2)."""
     container_registry: str = ""
     """Registry the default images of router, proxy and sidecar are pulled from; empty for the image's own (router
     sheet 7)."""

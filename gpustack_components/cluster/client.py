@@ -16,6 +16,7 @@ from gpustack_components.cluster.errors import (
     status_of,
     worth_repeating,
 )
+from gpustack_components.cluster.pod_proxy import probe
 from gpustack_components.cluster.port import (
     Cluster,
     ClusterError,
@@ -156,6 +157,14 @@ class Client(Cluster):
             return requests.watch(kind, namespace, selector, field_selector, resource_version=version, seconds=seconds)
 
         return iter(Watch(self._transport, follow, self._pauses, resource_version, stop))
+
+    def read_pod(self, namespace: str, name: str, port: int, path: str, *, scheme: str = "http") -> str:
+        request = requests.read_pod(namespace, name, port, path, scheme=scheme)
+        return interruptible(
+            partial(probe, self._transport, request),
+            self._pauses.stop,
+            partial(Lost, f"Given up waiting for an answer of {request.subject}: the run was stopped."),
+        )
 
     def may(self, verb: str, kind: Kind, namespace: str | None, *, subresource: str = "") -> bool:
         request = requests.access_review(verb, kind, namespace, subresource=subresource)

@@ -29,6 +29,7 @@ EVENT = Kind("v1", "Event", "events")
 NODE = Kind("v1", "Node", "nodes", namespaced=False)
 NAMESPACE = Kind("v1", "Namespace", "namespaces", namespaced=False)
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
+ENDPOINT_SLICE = Kind("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 CUSTOM_RESOURCE_DEFINITION = Kind(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
@@ -173,6 +174,11 @@ class Cluster(Protocol):
     ) -> Iterator[Event]:
         """Changes after `resource_version`, ended by the server after about five minutes (resume from the last seen
         version), or by `stop` within a second. Raises `Expired` when the version is too old."""
+        ...
+
+    def read_pod(self, namespace: str, name: str, port: int, path: str, *, scheme: str = "http") -> str:
+        """What a server inside a Pod answers to a GET, asked through the API server's proxy, once: text of at most 1
+        MiB, its status 200, begun within 2 seconds and complete within 5. Raises `ClusterError` for anything else."""
         ...
 
     def may(self, verb: str, kind: Kind, namespace: str | None, *, subresource: str = "") -> bool:

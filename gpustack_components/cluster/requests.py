@@ -205,6 +205,13 @@ def access_review(verb: str, kind: Kind, namespace: str | None, *, subresource: 
     return Request("create", "POST", resource_path(review, None), body=body, kind=review)
 
 
+def read_pod(namespace: str, name: str, number: int, path: str, *, scheme: str = "http") -> Request:
+    """Ask a server inside a Pod, through the API server's proxy."""
+    place = f"{'https:' if scheme == 'https' else ''}{quote(name, safe='')}:{number}"
+    whole = f"{resource_path(port.POD, namespace)}/{place}/proxy{quote(path)}"
+    return Request("get", "GET", whole, kind=port.POD, namespace=namespace, name=name)
+
+
 def version() -> Request:
     """Ask for the server's version."""
     return Request("get", "GET", "/version")

@@ -16,7 +16,7 @@ _READINESS_FAILURES = 3
 _LIVENESS_FAILURES = 6
 _SETTLE = 5
 _MARGIN = 5
-_GAUGES = {
+IDLE_GAUGES = {
     "vLLM": ("vllm:num_requests_running", "vllm:num_requests_waiting"),
     "SGLang": (
         "sglang:num_running_reqs",
@@ -27,6 +27,7 @@ _GAUGES = {
         "sglang:num_decode_transfer_queue_reqs",
     ),
 }
+"""Metrics of an engine that are all zero when no request is in it (rollout sheet 7.1)."""
 _DRAIN = """\
 import time
 start = time.monotonic()
@@ -95,7 +96,7 @@ def drain_program(resolved: ResolvedDeployment, role: ResolvedRole, grace: int) 
     """The Python program that keeps a stopping engine alive until it is idle: settle 5 s, then wait for two idle
     readings, and return 3 s before the grace period ends at the latest. Always exits 0."""
     url = f"{role.listening.scheme.lower()}://127.0.0.1:{role.listening.engine}/metrics"
-    return _DRAIN.format(settle=_SETTLE, gauges=_GAUGES[resolved.engine], url=url, until=grace - _MARGIN)
+    return _DRAIN.format(settle=_SETTLE, gauges=IDLE_GAUGES[resolved.engine], url=url, until=grace - _MARGIN)
 
 
 def drain_hook(resolved: ResolvedDeployment, role: ResolvedRole) -> dict[str, Any]:

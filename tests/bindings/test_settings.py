@@ -20,6 +20,7 @@ DEFAULTS = {
     "model-deployment-router-drain-seconds": 120,
     "model-deployment-router-run-as-user": 65532,
     "model-deployment-endpoint-qualification": False,
+    "model-deployment-handoff-wait": 30,
     "container-registry": "",
     "container-namespace": "",
     "model-deployment-tcp-tw-reuse": False,
