@@ -33,6 +33,7 @@ from gpustack_components.rollout.record import record_name
 NAME = "qwen"
 QUEUE = "queue"
 OWNER = "stack of this test"
+GPU = "nvidia.com/gpu"
 EXIT_AFTER, EXIT_CODE = "sandbox.gpustack.ai/exit-after", "sandbox.gpustack.ai/exit-code"
 READY_AFTER, HANG = "sandbox.gpustack.ai/ready-after", "sandbox.gpustack.ai/hang"
 
@@ -55,6 +56,8 @@ class Role:
     cards: int = 1
     annotations: Mapping[str, str] = field(default_factory=dict)
     queue: str = QUEUE
+    resource: str = GPU
+    """What a card is counted in; there are far more CPUs than GPUs in the sandbox."""
 
 
 def wanted(namespace: str, roles: Mapping[str, Role], *, owner: str = OWNER) -> Wanted:
@@ -139,8 +142,8 @@ def _pod(namespace: str, role: str, of: Role, replica: int, member: int) -> Json
                     "name": keys.MAIN_CONTAINER,
                     "image": of.config,
                     "resources": {
-                        "requests": {"nvidia.com/gpu": str(of.cards)},
-                        "limits": {"nvidia.com/gpu": str(of.cards)},
+                        "requests": {of.resource: str(of.cards)},
+                        "limits": {of.resource: str(of.cards)},
                     },
                 }
             ],
@@ -151,8 +154,9 @@ def _pod(namespace: str, role: str, of: Role, replica: int, member: int) -> Json
 class Lab:
     """One namespace with a queue of its own."""
 
-    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str, *, resource: str = GPU) -> None:
         self.namespace = namespace
+        self.resource = resource
         self.requests: list[Request] = []
         self.cluster: Client = connect(str(kubeconfig), on_request=self.requests.append)
         self.unseen = connect(str(kubeconfig))
@@ -186,9 +190,9 @@ class Lab:
                     "namespaceSelector": {},
                     "resourceGroups": [
                         {
-                            "coveredResources": ["nvidia.com/gpu"],
+                            "coveredResources": [self.resource],
                             "flavors": [
-                                {"name": self.queue, "resources": [{"name": "nvidia.com/gpu", "nominalQuota": cards}]}
+                                {"name": self.queue, "resources": [{"name": self.resource, "nominalQuota": cards}]}
                             ],
                         }
                     ],
