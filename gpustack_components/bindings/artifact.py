@@ -17,6 +17,8 @@ MODEL_PATH = "/var/lib/gpustack/model"
 """Where a claim, image or node-delivered artifact is mounted."""
 MODEL_CACHE_PATH = "/var/lib/gpustack/model-cache"
 """Where an engine-delivered artifact is downloaded to."""
+MODEL_CSI_DRIVER = "model.csi.gpustack.ai"
+"""The node plugin that mounts a node-delivered artifact."""
 
 Delivery = Literal["PVC", "Image", "Node", "Engine"]
 """How weights reach a Pod: claim, image volume, node plugin, or the engine's own download (bindings sheet 5.2)."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from gpustack_components.api.quantity import Quantity
-from gpustack_components.bindings.artifact import MODEL_CACHE_PATH, MODEL_PATH, Artifact
+from gpustack_components.bindings.artifact import MODEL_CACHE_PATH, MODEL_CSI_DRIVER, MODEL_PATH, Artifact
 from gpustack_components.bindings.kv_cache import CLIENT_CONFIG_PATH
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.cluster.keys import CLIENT_CONFIG
@@ -25,8 +25,6 @@ SHM_PATH = "/dev/shm"  # noqa: S108
 """Where shared memory is mounted."""
 SHM_DEFAULT = Quantity("16Gi")
 """Capacity of shared memory unless the role states one."""
-MODEL_CSI_DRIVER = "model.csi.gpustack.ai"
-"""CSI driver of the node plugin."""
 
 _KIB = Quantity("1Ki")
 _OUTSIDE_DIRECTORY_NAME = re.compile(r"[^A-Za-z0-9._-]")

@@ -17,6 +17,7 @@ from gpustack_components.cluster.port import (
     Stop,
 )
 from gpustack_components.cluster.readings import at, managed_by_kueue, name, owner_uids, terminating, uid
+from gpustack_components.render.placement import placed
 from gpustack_components.rollout.actions import (
     Action,
     CreateReplica,
@@ -32,6 +33,7 @@ from gpustack_components.rollout.contract import Clock, RenderedReplica
 from gpustack_components.rollout.narrator import Narrator
 from gpustack_components.rollout.observe import Observed
 from gpustack_components.rollout.record import Record
+from gpustack_components.rollout.weights import Placement
 from gpustack_components.rollout.wording import place
 
 _RETRY = 15.0
@@ -51,6 +53,8 @@ class Actor:
     render: Callable[[str, int], RenderedReplica]
     narrator: Narrator
     clock: Clock
+    placement: Placement | None = None
+    """Which nodes suit a Pod that is created."""
     services: list[Json] = field(default_factory=list[Json])
     """Services that carry the deployment's labels, as read and since changed here."""
     leaving: set[str] = field(default_factory=set[str])
@@ -158,8 +162,9 @@ class Actor:
         if self._is_blocked(action, self.clock.monotonic()):
             return False
         replica = self.render(action.role, action.ordinal)
+        nodes = self.placement.node_affinity() if self.placement is not None else {}
         for member in action.members:
-            pod = _owned(replica.members[member], record)
+            pod = placed(_owned(replica.members[member], record), nodes)
             try:
                 created = self.cluster.create(pod)
             except AlreadyExists:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 from gpustack_components.cluster.port import Json
 
 if TYPE_CHECKING:
+    from gpustack_components.bindings.artifact import Artifact
     from gpustack_components.bindings.kv_cache import Store
+    from gpustack_components.cluster.weight_objects import Named
     from gpustack_components.rollout.desired import Desired
     from gpustack_components.rollout.record import Record
+    from gpustack_components.rollout.reporting import Reporter
 
 Progress = Callable[[str], None]
 """Receives one finished line per state change, e.g. `qwen server/2  admitted after 1.2 s`. Never carries a secret."""
@@ -113,6 +116,9 @@ class Timeouts:
     the rollout itself."""
     drain: float = 300.0
     """For deleted Pods to exit and be released; 5 minutes. A replica's termination grace period is added to it."""
+    weights: float = 1800.0
+    """For what holds a deployment's weights back to be put right, such as an artifact that is not resolved yet; 30
+    minutes."""
     lease: float = 20.0
     """For another driver that is just ending to release the Lease; 20 seconds."""
 
@@ -158,17 +164,51 @@ class Wanted:
     """Owners whose record may be taken over, e.g. the stack's former name. A record without an owner is free."""
     store: "Store | None" = None
     """The KV cache store it renders; kept in the record, so that a Binding that is away for a while rolls nothing."""
+    reporter: "Reporter | None" = None
+    """Makes its status document, which is kept in the record; None leaves the record without one."""
+    artifact: "Artifact | None" = None
+    """The weights its Pods are given; they decide which nodes suit a Pod that is created."""
+    awaits: "tuple[Named, ...]" = ()
+    """The objects whose change may end what holds it back."""
+    again: "Callable[[], Wanted] | None" = None
+    """What is wanted now, read anew once one of `awaits` has changed; None: a run that is held ends at once. Raises
+    `ClusterError`, and `RolloutRefused` when it cannot be brought about any more."""
 
     @classmethod
-    def of(cls, resolved: Any, document: Json, *, owner: str, holder: str, adopt: frozenset[str] = frozenset()) -> Self:
+    def of(
+        cls,
+        resolved: Any,
+        document: Json,
+        *,
+        owner: str,
+        holder: str,
+        adopt: frozenset[str] = frozenset(),
+        again: "Callable[[], Wanted] | None" = None,
+    ) -> Self:
         """From a `bindings.resolve.ResolvedDeployment` and the document it was resolved from."""
         from gpustack_components.render.replica import render_replica
         from gpustack_components.rollout.desired import Desired
+        from gpustack_components.rollout.reporting import Reporter
+        from gpustack_components.rollout.weights import awaited
+
+        desired = Desired.of(resolved)
 
         def render(role: str, ordinal: int) -> RenderedReplica:
             return render_replica(resolved, role, ordinal)
 
-        return cls(Desired.of(resolved), render, document, owner, holder, adopt, resolved.store)
+        return cls(
+            desired,
+            render,
+            document,
+            owner,
+            holder,
+            adopt,
+            resolved.store,
+            Reporter.of(resolved, desired),
+            artifact=resolved.artifact,
+            awaits=awaited(resolved),
+            again=again,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from gpustack_components.rollout.observe import Workload, observe
 from gpustack_components.rollout.preflight import kueue_missing
 from gpustack_components.rollout.record import Record
 from gpustack_components.rollout.view import LiveView, View
+from gpustack_components.rollout.weights import Awaited, Placement
 
 __all__ = ["Clock", "Outcome", "Phase", "Progress", "RolloutRefused", "Timeouts", "Wanted", "converge", "teardown"]
 
@@ -82,13 +83,16 @@ def converge(
         )
 
     narrator = Narrator(desired.name, timeouts, progress)
+    looking = view or LiveView(cluster, desired.namespace, desired.name, stop, router=bool(desired.router))
+    placement = Placement(cluster, desired.namespace, wanted.artifact, lambda: looking.snapshot().pods)
     driver = Driver(
         cluster=cluster,
         desired=desired,
-        actor=Actor(cluster, desired.namespace, desired.name, wanted.render, narrator, clock),
+        actor=Actor(cluster, desired.namespace, desired.name, wanted.render, narrator, clock, placement),
         claim=claim,
         finished=Driver.wait_until_settled,
-        view=view or LiveView(cluster, desired.namespace, desired.name, stop, router=bool(desired.router)),
+        view=looking,
+        awaited=Awaited(wanted, looking),
         lease=_lease(cluster, desired.namespace, desired.name, wanted.holder, clock),
         timeouts=timeouts,
         narrator=narrator,

@@ -15,6 +15,8 @@ class Deadlines:
     """The bounds."""
     graces: Mapping[str, float] = field(default_factory=dict[str, float])
     """Termination grace period by role, in seconds; added to the drain timeout."""
+    holds_end: bool = False
+    """Whether the end of a hold would be seen, so that it is worth waiting for."""
     _since: dict[object, float] = field(default_factory=dict[object, float])
     _waits: tuple[Wait, ...] = ()
 
@@ -29,14 +31,15 @@ class Deadlines:
 
     def left(self, now: float) -> float | None:
         """Seconds until the last bounded wait expires; None when there is no bounded wait."""
-        remaining = [self._since[wait.key] + self._bound(wait) - now for wait in self._waits if wait.kind in BOUNDED]
+        remaining = [self._since[wait.key] + self._bound(wait) - now for wait in self._bounded()]
         return max(remaining) if remaining else None
 
     def expired(self, now: float) -> list[Wait]:
         """The bounded waits that have lasted too long."""
-        return [
-            wait for wait in self._waits if wait.kind in BOUNDED and self._since[wait.key] + self._bound(wait) <= now
-        ]
+        return [wait for wait in self._bounded() if self._since[wait.key] + self._bound(wait) <= now]
+
+    def _bounded(self) -> list[Wait]:
+        return [wait for wait in self._waits if wait.kind in BOUNDED or (wait.kind == "held" and self.holds_end)]
 
     def _bound(self, wait: Wait) -> float:
         match wait.kind:
@@ -44,6 +47,8 @@ class Deadlines:
                 return self.timeouts.admission
             case "exit":
                 return self.timeouts.drain + self.graces.get(wait.role, 30.0)
+            case "held":
+                return self.timeouts.weights
             case "unreadable":
                 return 0.0
             case _:

@@ -32,6 +32,7 @@ from gpustack_components.rollout.observe import Observed, observe
 from gpustack_components.rollout.preflight import preflight
 from gpustack_components.rollout.record import Record
 from gpustack_components.rollout.view import Snapshot, View, selector
+from gpustack_components.rollout.weights import Awaited
 from gpustack_components.rollout.wording import no_answer, not_ready, reason, span
 
 KUEUES_CHANCE = 5.0
@@ -58,6 +59,8 @@ class Driver:
     narrator: Narrator
     stop: Stop
     clock: Clock
+    awaited: Awaited | None = None
+    """Reads anew what is wanted while its weights hold it back; None: a run that is held ends at once."""
     busy: Phase = "Progressing"
     """The phase while this run is at work."""
     goal: Phase = "Converged"
@@ -295,13 +298,33 @@ class Driver:
         return acted
 
     def _wait_or_give_up(self, decision: Decision, now: float) -> None:
+        held = [wait for wait in decision.waits if wait.kind == "held"]
+        if held and self._renew():
+            return
         left = self._deadlines.left(now)
         if left is None or left <= 0:
             stuck = self._deadlines.expired(now)
-            stuck += [wait for wait in decision.waits if wait.kind == "held"]
+            stuck += [wait for wait in held if wait not in stuck]
             stuck = stuck or list(decision.waits)
             raise GivenUp(*(self._reasons(stuck, now) or ["nothing can go on; run again"]))
         self.rest(left)
+
+    def _renew(self) -> bool:
+        """Take over what is wanted now, when something that holds the deployment back has changed."""
+        if self.awaited is None:
+            return False
+        try:
+            wanted = self.awaited.renewed()
+        except RolloutRefused as refused:
+            raise GivenUp(*refused.sentences) from None
+        self._deadlines.holds_end = self.awaited.watches
+        if wanted is None:
+            return False
+        self.desired, self.actor.render = wanted.desired, wanted.render
+        if self.actor.placement is not None:
+            self.actor.placement.artifact = wanted.artifact
+        self.record = replace(self.record, store=wanted.store)
+        return True
 
     def _reasons(self, waits: list[Wait], now: float) -> list[str]:
         place = (self.desired.namespace, self.desired.name)

@@ -19,6 +19,7 @@ from gpustack_components.cluster.port import (
     ClusterError,
     Event,
     Expired,
+    Forbidden,
     Json,
     Kind,
     Listing,
@@ -26,6 +27,7 @@ from gpustack_components.cluster.port import (
     Stop,
 )
 from gpustack_components.cluster.readings import at, uid
+from gpustack_components.cluster.weight_objects import Named
 
 _TICK = 0.2
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
@@ -68,6 +70,16 @@ class View(Protocol):
         second of a stop. Raises `ClusterError` when watching cannot go on."""
         ...
 
+    def attend(self, objects: tuple[Named, ...]) -> tuple[Named, ...]:
+        """Return from `wait` at changes of these objects too, in place of those attended before; those of them that can
+        be watched. Raises `ClusterError`."""
+        ...
+
+    @property
+    def attended(self) -> int:
+        """How many changes of attended objects were seen."""
+        ...
+
     def close(self) -> None:
         """End the watches."""
         ...
@@ -104,7 +116,10 @@ class LiveView:
         self._workloads = _Watched(cluster, WORKLOAD, namespace, "", optional=without_kueue)
         self._routers = _Watched(cluster, DEPLOYMENT, namespace, selector(deployment)) if router else None
         self._watched = [one for one in (self._pods, self._workloads, self._routers) if one is not None]
-        self._threads: list[threading.Thread] = []
+        self._cluster = cluster
+        self._started = False
+        self._attending: list[_Watched] = []
+        self._attended = 0
 
     @property
     def trouble(self) -> ClusterError | None:
@@ -136,13 +151,10 @@ class LiveView:
 
     def wait(self, seconds: float) -> None:
         """Wait for a change that no snapshot has shown yet."""
-        if not self._threads:
+        if not self._started:
+            self._started = True
             for watched in self._watched:
-                thread = threading.Thread(
-                    target=self._follow, args=(watched,), name=f"rollout {watched.kind.plural}", daemon=True
-                )
-                self._threads.append(thread)
-                thread.start()
+                self._start(watched)
         with self._changed:
             left = seconds
             while self._count == self._seen and self._fatal is None and left > 0 and not self._stop.is_set():
@@ -150,6 +162,30 @@ class LiveView:
                 left -= _TICK
             if self._fatal is not None:
                 raise self._fatal
+
+    def attend(self, objects: tuple[Named, ...]) -> tuple[Named, ...]:
+        """List and watch these objects; what is not served or may not be read is left out."""
+        for watched in self._attending:
+            watched.served = False
+        self._attending.clear()
+        found: list[Named] = []
+        for named in objects:
+            watched = _Watched(self._cluster, named.kind, named.namespace, "", optional=True, name=named.name)
+            try:
+                watched.replace(watched.list())
+            except Forbidden:
+                continue
+            if watched.served:
+                found.append(named)
+                self._attending.append(watched)
+                self._start(watched)
+        return tuple(found)
+
+    @property
+    def attended(self) -> int:
+        """How many changes of attended objects the watches showed."""
+        with self._changed:
+            return self._attended
 
     def close(self) -> None:
         """End the watches; their threads follow within a second."""
@@ -159,6 +195,10 @@ class LiveView:
         """Whether the watches should end: this view is also their stop."""
         return self._closed.is_set() or self._stop.is_set()
 
+    def _start(self, watched: "_Watched") -> None:
+        name = f"rollout {watched.kind.plural}"
+        threading.Thread(target=self._follow, args=(watched,), name=name, daemon=True).start()
+
     def _follow(self, watched: "_Watched") -> None:
         pause = _FIRST_PAUSE
         while not self.is_set():
@@ -166,7 +206,9 @@ class LiveView:
                 return
             try:
                 for event in watched.events(self):
-                    self._change(lambda event=event: watched.apply(event))
+                    self._change(lambda event=event: self._apply(watched, event))
+                    if not watched.served:
+                        return
                     pause = _FIRST_PAUSE
                 continue
             except Expired:
@@ -184,11 +226,17 @@ class LiveView:
                 continue
             self._change(lambda listing=listing: self._recover(watched, listing))
 
+    def _apply(self, watched: "_Watched", event: Event) -> None:
+        watched.apply(event)
+        if watched.name and event.type != "BOOKMARK":
+            self._attended += 1
+
     def _fail(self, error: ClusterError) -> None:
         self._fatal = error
 
     def _recover(self, watched: "_Watched", listing: Listing) -> None:
         watched.replace(listing)
+        self._attended += bool(watched.name)
         self._trouble.pop(watched.kind.kind, None)
 
     def _change(self, make: Callable[[], object]) -> None:
@@ -201,13 +249,24 @@ class LiveView:
 class _Watched:
     """One kind's objects, by uid, as the latest list and the events since leave them."""
 
-    def __init__(self, cluster: Cluster, kind: Kind, namespace: str, selection: str, *, optional: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        kind: Kind,
+        namespace: str | None,
+        selection: str,
+        *,
+        optional: bool = False,
+        name: str = "",
+    ) -> None:
         self.kind = kind
+        self.name = name
         self.served = True
         self._optional = optional
         self._cluster = cluster
         self._namespace = namespace
         self._selection = selection
+        self._field = f"metadata.name={name}" if name else ""
         self._objects: dict[str, Json] = {}
         self._gone: set[str] = set()
         self._listed = -1
@@ -222,7 +281,7 @@ class _Watched:
 
     def list(self) -> Listing:
         try:
-            return self._cluster.list(self.kind, self._namespace, self._selection)
+            return self._cluster.list(self.kind, self._namespace, self._selection, field_selector=self._field)
         except NotServed:
             if not self._optional:
                 raise
@@ -231,7 +290,12 @@ class _Watched:
 
     def events(self, stop: Stop) -> Iterator[Event]:
         return self._cluster.watch(
-            self.kind, self._namespace, self._selection, resource_version=self._version, stop=stop
+            self.kind,
+            self._namespace,
+            self._selection,
+            field_selector=self._field,
+            resource_version=self._version,
+            stop=stop,
         )
 
     def replace(self, listing: Listing) -> None:

@@ -87,9 +87,9 @@ def reason(namespace: str, deployment: str, wait: Wait, waited: float, timeouts:
                 f"modeldeployment.gpustack.ai/pod-ordinal={wait.ordinal}`) and run again to have it rebuilt."
             )
         case "held":
-            return (
-                f"{deployment} {wait.role if wait.ordinal is None else place(wait.role, wait.ordinal)}: {wait.message}"
-            )
+            held = f"{deployment} {wait.role if wait.ordinal is None else place(wait.role, wait.ordinal)}"
+            long = f"held for {span(waited)} (timeouts.weights {span(timeouts.weights)}): "
+            return f"{held}: {long if waited >= timeouts.weights else ''}{wait.message}"
         case _:
             return f"{where}: still to be replaced: {wait.message}"
 

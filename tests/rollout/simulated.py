@@ -30,6 +30,7 @@ from gpustack_components.cluster.port import (
     Stop,
 )
 from gpustack_components.cluster.readings import at, each, gated, holds, label, name, terminal, terminating, uid
+from gpustack_components.cluster.weight_objects import Named
 from gpustack_components.rollout.view import Snapshot, selector
 
 KINDS = {kind.kind: kind for kind in (POD, WORKLOAD, CONFIG_MAP, SERVICE, LEASE)}
@@ -496,6 +497,13 @@ class SimulatedView:
             copied = _copy(obj)
             self._copies[uid(obj)] = (obj["metadata"]["resourceVersion"], copied)
         return copied
+
+    def attend(self, objects: tuple[Named, ...]) -> tuple[Named, ...]:
+        return objects
+
+    @property
+    def attended(self) -> int:
+        return self._cluster.version
 
     def close(self) -> None:
         pass
