@@ -15,6 +15,7 @@ from gpustack_components.bindings.failure import Hold, RenderFailure
 from gpustack_components.bindings.kv_cache import Store, connect
 from gpustack_components.bindings.resolved import Resolution, ResolvedDeployment, ResolvedRole
 from gpustack_components.bindings.role import Surroundings
+from gpustack_components.bindings.router import ResolvedRouter, resolve_router
 from gpustack_components.bindings.settings import Settings
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = ["Resolution", "ResolvedDeployment", "ResolvedRole", "resolve"]
 _RENDERED_ENGINES = ("vLLM", "SGLang")
 _NATIVE_SIDECARS = (1, 29)
 _IMAGE_VOLUMES = (1, 35)
+_SLEEP_ACTIONS = (1, 30)
 
 
 def resolve(
@@ -69,6 +71,9 @@ def resolve(
     parallel = {role.kind: role.parallelism for role in roles if role.kind in ("Prefill", "Decode")}
     failures.extend(_ascend_width(roles, parallel))
     failures.extend(_image_volume(world.artifact, kubernetes))
+    router = resolve_router(spec.router, roles, settings) if spec.router and not failures else None
+    if isinstance(router, RenderFailure):
+        failures.append(router)
     if failures:
         return Resolution(None, tuple(failures))
     resolved = ResolvedDeployment(
@@ -84,6 +89,8 @@ def resolve(
         settings=settings,
         native_sidecars=kubernetes >= _NATIVE_SIDECARS,
         write_units=not operator_present,
+        router=router if isinstance(router, ResolvedRouter) else None,
+        sleep_actions=kubernetes >= _SLEEP_ACTIONS,
         parallel=MappingProxyType(parallel),
     )
     return Resolution(resolved, ())

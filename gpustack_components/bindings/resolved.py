@@ -11,6 +11,7 @@ from gpustack_components.bindings.failure import Hold, RenderFailure
 from gpustack_components.bindings.kv_cache import Connection, Store
 from gpustack_components.bindings.listen import Listening
 from gpustack_components.bindings.resources import PodResources
+from gpustack_components.bindings.router import ResolvedRouter
 from gpustack_components.bindings.settings import Settings
 from gpustack_components.bindings.transport import Family
 from gpustack_components.cluster.keys import MIN_RENDER_VERSION
@@ -114,6 +115,10 @@ class ResolvedDeployment:
     """Whether the cluster keeps `initContainers[].restartPolicy` (Kubernetes 1.29 and newer)."""
     write_units: bool
     """Whether slices and partitions state their `.units` key."""
+    router: ResolvedRouter | None = None
+    """The router in front of the roles; None without one."""
+    sleep_actions: bool = True
+    """Whether the cluster knows `lifecycle.preStop.sleep` (Kubernetes 1.30 and newer)."""
     parallel: Mapping[str, Parallelism] = field(default_factory=lambda: MappingProxyType({}))
     """Declared degrees of the Prefill and Decode role, by kind; what the Ascend leg writes into both."""
 

@@ -70,6 +70,18 @@ def publishes(spec: "ModelDeploymentSpec", role: "Role", manufacturer: str) -> b
     )
 
 
+def is_encoded(spec: "ModelDeploymentSpec") -> bool:
+    """Whether images are encoded apart: Encode, Prefill and Decode roles behind the picker."""
+    kinds = {kind(role) for role in spec.roles}
+    return spec.router is not None and spec.router.name == PICKER and {"Encode", "Prefill", "Decode"} <= kinds
+
+
+def can_qualify(role: "Role") -> bool:
+    """Whether members of the role can be labelled endpoint-eligible: a managed Server or Decode role (router sheet
+    6.4)."""
+    return kind(role) in ("Server", "Decode") and not takes_over(role)
+
+
 def direct_protocol(spec: "ModelDeploymentSpec", role: "Role", manufacturer: str) -> str:
     """Protocol of the role's direct leg as the interface rule sees it; empty without one (bindings sheet 4.4).
 

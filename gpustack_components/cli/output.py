@@ -2,11 +2,9 @@
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
 import typer
@@ -98,33 +96,6 @@ def _write_yaml_documents(objects: Iterable[Json]) -> None:
 
 
 def _dump_yaml(value: Any) -> None:
-    yaml = _yaml()
-    yaml.dump(value, sys.stdout, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=2**31 - 1)
+    from gpustack_components.api.yaml_text import write_yaml
 
-
-def _yaml() -> Any:
-    import yaml
-
-    return yaml
-
-
-def _always(*_: Any) -> bool:
-    return True
-
-
-@cache
-def _dumper() -> Any:
-    """A dumper whose texts stay texts in every YAML reader: Go's takes `1e3` for a number, PyYAML does not."""
-    yaml = _yaml()
-    base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    dumper: Any = type("TextKeepingDumper", (base,), {"ignore_aliases": _always})
-    ambiguous = re.compile(
-        r"[-+.]?[0-9][-+0-9a-fxotz_.: ]*|[-+]?\.(inf|nan)|y|n|yes|no|on|off|true|false|null|~|", re.IGNORECASE
-    )
-
-    def text(writer: Any, value: str) -> Any:
-        style = "|" if "\n" in value else '"' if ambiguous.fullmatch(value) else None
-        return writer.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-    dumper.add_representer(str, text)
-    return dumper
+    write_yaml(value, sys.stdout)

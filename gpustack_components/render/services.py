@@ -6,6 +6,7 @@ from typing import Any
 from gpustack_components.api.names import instance_service, role_service
 from gpustack_components.bindings.listen import KV_EVENTS, KV_REPLAY, Port
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
+from gpustack_components.bindings.shape import can_qualify
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import Json
 
@@ -46,12 +47,20 @@ def instance_service_manifest(resolved: ResolvedDeployment, role: ResolvedRole, 
     }
 
 
+def role_address(resolved: ResolvedDeployment, role: ResolvedRole) -> str:
+    """The URL of one role's Service (router sheet 13)."""
+    scheme, port = role.listening.scheme.lower(), role.listening.external[0].number
+    return f"{scheme}://{role_service(resolved.name, role.name)}.{resolved.namespace}.svc:{port}"
+
+
 def _service(
     resolved: ResolvedDeployment, role: ResolvedRole, name: str, labels: dict[str, str], ports: list[dict[str, Any]]
 ) -> Json:
-    selector = _selector(resolved, role)
+    selector = {**_selector(resolved, role), **master_label(role)}
     if role.size > 1 and not every_member_serves(role):
         selector[keys.MEMBER_INDEX] = "0"
+    if can_qualify(role.declared):
+        selector |= eligible_label(resolved)
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -66,6 +75,18 @@ def every_member_serves(role: ResolvedRole) -> bool:
     Halves of a pair and take-over roles are fronted by their leader whatever their flags say.
     """
     return role.kind == "Server" and not role.take_over and role.parallelism.balance().shape in ("External", "Hybrid")
+
+
+def eligible_label(resolved: ResolvedDeployment) -> dict[str, str]:
+    """The label of members that may be selected, where the setting has Services and routers ask for it (router sheet
+    6.4); nothing where it does not."""
+    asked = resolved.settings.model_deployment_endpoint_qualification
+    return {keys.ENDPOINT_ELIGIBLE: "true"} if asked else {}
+
+
+def master_label(role: ResolvedRole) -> dict[str, str]:
+    """What tells the master of an elastic role, the one Pod that serves HTTP, from its workers; nothing on others."""
+    return {keys.POD_ORDINAL: "0"} if role.declared.elastic_ep is not None else {}
 
 
 def _front_ports(role: ResolvedRole) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gpustack_components.bindings.images import redirected
 from gpustack_components.bindings.listen import BOOTSTRAP_PORT, Port
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.render.environment import from_field, literal
@@ -41,7 +42,7 @@ def routing_proxy(resolved: ResolvedDeployment, role: ResolvedRole) -> dict[str,
         env.append(literal("SGLANG_BOOTSTRAP_PORT", str(BOOTSTRAP_PORT)))
     container: dict[str, Any] = {
         "name": ROUTING_PROXY,
-        "image": resolved.settings.model_deployment_routing_sidecar_image,
+        "image": redirected(resolved.settings.model_deployment_routing_sidecar_image, resolved.settings),
         "imagePullPolicy": "IfNotPresent",
         "args": args,
         "env": env,

@@ -360,7 +360,7 @@ class TestPod:
             "env": [{"name": "MOONCAKE_MASTER", "value": "own"}, {"name": "MOONCAKE_CONFIG_PATH", "value": "refused"}],
         }
         document = build.deployment(
-            roles=build.pair(decode=role),
+            roles=build.pair(prefill={"extraArgs": ["--port=9100"]}, decode=role),
             router={"name": "llm-d-router"},
             kvCache=CACHE,
             model={"artifactRef": {"name": "weights"}},
