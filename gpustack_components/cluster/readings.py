@@ -16,8 +16,8 @@ from gpustack_components.cluster.port import Json
 def at(value: Any, *path: str | int) -> Any:
     """The value below `path` in nested JSON, or None when any step of it is absent."""
     for step in path:
-        if isinstance(value, Mapping) and isinstance(step, str):
-            value = cast("Mapping[str, Any]", value).get(step)
+        if isinstance(value, dict) or (isinstance(value, Mapping) and isinstance(step, str)):
+            value = cast("Mapping[Any, Any]", value).get(step)
         elif isinstance(value, list) and isinstance(step, int):
             entries = cast("list[Any]", value)
             value = entries[step] if -len(entries) <= step < len(entries) else None

@@ -13,7 +13,9 @@ from gpustack_components.components.request import Request
 from gpustack_components.rollout.contract import RolloutRefused, Timeouts, Wanted
 from gpustack_components.rollout.converge import converge
 from tests.render import build
-from tests.rollout.simulated import SimulatedClock, SimulatedCluster, SimulatedView
+from tests.rollout.simulation.clock import SimulatedClock
+from tests.rollout.simulation.cluster import SimulatedCluster
+from tests.rollout.simulation.view import SimulatedView
 
 OWNER = "stack of this test"
 DOCUMENT = build.deployment(roles=[{"replicas": 2}], kvCache={"poolRef": {"name": "cache"}})

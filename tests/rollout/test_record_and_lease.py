@@ -17,7 +17,8 @@ from gpustack_components.rollout.liveness import Holder
 from gpustack_components.rollout.record import Record
 from gpustack_components.rollout.wording import span
 from tests.rollout.notation import slot
-from tests.rollout.simulated import SimulatedClock, SimulatedCluster
+from tests.rollout.simulation.clock import SimulatedClock
+from tests.rollout.simulation.cluster import SimulatedCluster
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 RECORD = Record(

@@ -19,7 +19,9 @@ from gpustack_components.rollout.contract import Outcome, Timeouts, Wanted
 from gpustack_components.rollout.converge import converge
 from gpustack_components.rollout.record import Record
 from tests.render import build
-from tests.rollout.simulated import SimulatedClock, SimulatedCluster, SimulatedView
+from tests.rollout.simulation.clock import SimulatedClock
+from tests.rollout.simulation.cluster import SimulatedCluster
+from tests.rollout.simulation.view import SimulatedView
 
 Json = dict[str, Any]
 

@@ -1,0 +1,57 @@
+"""How the executor looks at a simulated cluster when nothing else is to happen than the cluster's own steps."""
+
+from collections.abc import Callable
+from random import Random
+
+from gpustack_components.cluster.port import POD, WORKLOAD, Json
+from gpustack_components.cluster.weight_objects import Named
+from gpustack_components.rollout.view import Snapshot, selector
+from tests.rollout.simulation.cluster import SimulatedCluster
+
+
+class SimulatedView:
+    """A `rollout.view.View` whose waits let the cluster move."""
+
+    trouble = None
+
+    def __init__(self, cluster: SimulatedCluster, namespace: str, deployment: str, chance: Random) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._selector = selector(deployment)
+        self._chance = chance
+        self._known = Snapshot((), ())
+        self._shown = -1
+        self.after_look: Callable[[Snapshot], None] = lambda known: None
+        """Called after every look that asks nothing: what the driver does not know of yet."""
+
+    def fresh(self) -> Snapshot:
+        pods = self._cluster.list(POD, self._namespace, self._selector).items
+        self._known = Snapshot(pods, self._cluster.list(WORKLOAD, self._namespace).items)
+        return self._known
+
+    def snapshot(self) -> Snapshot:
+        self.after_look(self._known)
+        return self._known
+
+    def note(self, obj: Json) -> None:
+        self._known = Snapshot((*self._known.pods, obj), self._known.workloads)
+
+    def wait(self, seconds: float) -> None:
+        moved = [self._cluster.tick(self._chance) for _ in range(self._chance.randrange(1, 8))]
+        if not any(moved) and self._shown == self._cluster.version:
+            self._cluster.clock.sleep(seconds)
+            return
+        self._cluster.clock.sleep(0.1)
+        if not any(moved) or self._chance.random() < 0.8:
+            self._shown = self._cluster.version
+            self.fresh()
+
+    def attend(self, objects: tuple[Named, ...]) -> tuple[Named, ...]:
+        return objects
+
+    @property
+    def attended(self) -> int:
+        return self._cluster.version
+
+    def close(self) -> None:
+        pass
