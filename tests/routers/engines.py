@@ -63,10 +63,6 @@ class Engine:
         self._servers.append(server)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
-    def serve_bootstrap(self, listener: socket.socket) -> None:
-        """Answer as the bootstrap server of a Mooncake prefiller does."""
-        self.serve(listener)
-
     def end(self) -> None:
         """What SIGTERM does to an engine: nothing is accepted any more, what is under way is cut off."""
         for server in self._servers:

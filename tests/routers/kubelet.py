@@ -23,7 +23,6 @@ HANG = "sandbox.gpustack.ai/hang"
 """Annotation on the Pods (or their namespace) that leaves their exit to us."""
 ENGINE = "tests.gpustack.ai/engine"
 """Annotation that turns a Pod into an engine's: `vLLM` or `SGLang`; absent, read off the command of `main`."""
-BOOTSTRAP = 8998
 
 
 class Kubelet:
@@ -84,9 +83,8 @@ class Kubelet:
             return
         if name not in self.engines and "deletionTimestamp" not in pod["metadata"]:
             engine = Engine(name, engine=kind, model=self._model)
-            engine.serve(self._network.listen(address, serving_port(pod)))
-            if any(port.get("name") == "mc-bootstrap" for port in _main(pod).get("ports", [])):
-                engine.serve_bootstrap(self._network.listen(address, BOOTSTRAP))
+            for port in _ports(pod):
+                engine.serve(self._network.listen(address, port))
             self.engines[name] = engine
         if "deletionTimestamp" in pod["metadata"] and name in self.engines and name not in self._ending:
             self._ending.add(name)
@@ -98,12 +96,10 @@ class Kubelet:
         grace = pod["metadata"].get("deletionGracePeriodSeconds", 30)
         if hook and grace:
             own = Network()
-            engine.serve(own.listen("127.0.0.1", serving_port(pod)))
+            engine.serve(own.listen("127.0.0.1", _ports(pod)[0]))
             path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
             with contextlib.suppress(subprocess.TimeoutExpired):
-                subprocess.run(
-                    own.command(hook["exec"]["command"]), env={"PATH": path}, timeout=grace, check=True
-                )
+                subprocess.run(own.command(hook["exec"]["command"]), env={"PATH": path}, timeout=grace, check=True)
             own.close()
             self.drains[pod["metadata"]["name"]] = time.monotonic() - started
         engine.end()
@@ -122,9 +118,11 @@ def engine_of(pod: Json) -> str | None:
     return "SGLang" if "sglang" in main["image"].lower() else "vLLM"
 
 
-def serving_port(pod: Json) -> int:
-    """The first port of `main`."""
-    return int(_main(pod)["ports"][0]["containerPort"])
+def _ports(pod: Json) -> list[int]:
+    """Ports of `main`, its engine's own first, and of the routing sidecar before it, which is not to be had: what
+    comes in there reaches the engine unchanged."""
+    sidecars = [one for one in pod["spec"].get("initContainers", []) if one.get("restartPolicy") == "Always"]
+    return [port["containerPort"] for one in (_main(pod), *sidecars) for port in one.get("ports", [])]
 
 
 def _main(pod: Json) -> Json:

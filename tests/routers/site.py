@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import http.client
 import json
 import os
 import subprocess
@@ -18,16 +19,19 @@ import yaml
 from kubernetes import client, config
 
 from gpustack_components.api.model_deployment import ModelDeployment
+from gpustack_components.api.names import router_name
 from gpustack_components.bindings.resolve import ResolvedDeployment
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.client import connect
 from gpustack_components.cluster.port import POD, Cluster
 from gpustack_components.render.replica import render_replica
+from gpustack_components.render.router import router_objects
 from sandbox.processes import wait_until
 from tests.render import build
 from tests.routers.engines import Engine
 from tests.routers.kubelet import ENGINE, HANG, Kubelet
 from tests.routers.network import Network
+from tests.routers.programs import Programs
 
 Json = dict[str, Any]
 MODEL = "Qwen/Qwen2.5-72B-Instruct"
@@ -50,8 +54,11 @@ class Answer:
     @property
     def by(self) -> str:
         """Name of the engine that wrote the text of the completion."""
-        texts = [choice.get("text") or choice.get("message", choice.get("delta", {})).get("content") or ""
-                 for document in self.documents() for choice in document["choices"]]
+        texts = [
+            choice.get("text") or choice.get("message", choice.get("delta", {})).get("content") or ""
+            for document in self.documents()
+            for choice in document["choices"]
+        ]
         return "".join(texts)
 
     @property
@@ -125,7 +132,23 @@ class Site:
         """Whether the Pod has left the cluster."""
         return self.cluster.get(POD, self.namespace, engine.name) is None
 
+    def apply(self, resolved: ResolvedDeployment) -> list[Json]:
+        """Create the router's objects as rendered; returns its containers as the API server stored them."""
+        containers: list[Json] = []
+        for rendered in router_objects(resolved):
+            stored = self.cluster.create(rendered)
+            if stored["kind"] == "Deployment":
+                containers = stored["spec"]["template"]["spec"]["containers"]
+        return containers
+
     # -- programs
+
+    def start_router(self, programs: Programs, resolved: ResolvedDeployment) -> subprocess.Popen[bytes]:
+        """Apply and run an argv router with exactly the rendered command line, as its own ServiceAccount."""
+        (container,) = self.apply(resolved)
+        account = self.service_account(router_name(resolved.name))
+        argv = programs.command([*container["command"], *container["args"]])
+        return self.run(argv, log="router", env={"KUBECONFIG": str(account)})
 
     def service_account(self, name: str) -> Path:
         """A kubeconfig that is nobody but the ServiceAccount."""
@@ -164,8 +187,14 @@ class Site:
         return self._call("GET", path, port, None, {}, 10)
 
     def complete(
-        self, *, path: str = "/v1/completions", tokens: int = 1, port: int = 8081, headers: dict[str, str] | None = None,
-        seconds: float = 60, **fields: Any,
+        self,
+        *,
+        path: str = "/v1/completions",
+        tokens: int = 1,
+        port: int = 8081,
+        headers: dict[str, str] | None = None,
+        seconds: float = 60,
+        **fields: Any,
     ) -> Answer:
         """Ask for a completion at 127.0.0.1 of the network, and read it to the end or until it breaks off."""
         prompt: Json = {"prompt": f"{uuid.uuid4()} what now?"}
@@ -185,7 +214,7 @@ class Site:
             response = connection.getresponse()
             pieces: list[bytes] = []
             arrivals: list[float] = []
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, http.client.HTTPException):
                 while piece := response.read1():
                     pieces.append(piece)
                     arrivals.append(time.monotonic() - started)
