@@ -31,6 +31,7 @@ from gpustack_components.rollout.narrator import Narrator
 from gpustack_components.rollout.observe import Workload, observe
 from gpustack_components.rollout.preflight import kueue_missing
 from gpustack_components.rollout.record import Record
+from gpustack_components.rollout.reporting import Reporter
 from gpustack_components.rollout.view import LiveView, View
 from gpustack_components.rollout.weights import Awaited, Placement
 
@@ -98,6 +99,7 @@ def converge(
         narrator=narrator,
         stop=stop,
         clock=clock,
+        reporter_of=lambda record: wanted.reporter,
     )
     try:
         return driver.run()
@@ -153,6 +155,7 @@ def teardown(
         narrator=narrator,
         stop=stop,
         clock=clock,
+        reporter_of=lambda record: Reporter.of_removal(record.document),
         busy="Deleting",
         goal="Deleted",
     )

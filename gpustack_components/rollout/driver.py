@@ -26,14 +26,18 @@ from gpustack_components.rollout.contract import Clock, Outcome, Phase, RolloutR
 from gpustack_components.rollout.deadlines import Deadlines
 from gpustack_components.rollout.decide import awaiting_release, decide
 from gpustack_components.rollout.desired import Desired
+from gpustack_components.rollout.event_log import EventLog
 from gpustack_components.rollout.lease import DriverLease, LeaseLost
 from gpustack_components.rollout.narrator import Narrator
 from gpustack_components.rollout.observe import Observed, observe
 from gpustack_components.rollout.preflight import preflight
 from gpustack_components.rollout.record import Record
+from gpustack_components.rollout.reporting import Reporter, observation
+from gpustack_components.rollout.turnovers import Stopwatch
 from gpustack_components.rollout.view import Snapshot, View, selector
 from gpustack_components.rollout.weights import Awaited
 from gpustack_components.rollout.wording import no_answer, not_ready, reason, span
+from gpustack_components.status.events import events
 
 KUEUES_CHANCE = 5.0
 """Seconds Kueue has to release an exited Pod that no Workload holds any more, before its finalizer is taken off
@@ -61,6 +65,8 @@ class Driver:
     clock: Clock
     awaited: Awaited | None = None
     """Reads anew what is wanted while its weights hold it back; None: a run that is held ends at once."""
+    reporter_of: Callable[[Record], Reporter | None] = field(default=lambda record: None)
+    """Makes the status document of what the record holds; None: the record keeps the one it has."""
     busy: Phase = "Progressing"
     """The phase while this run is at work."""
     goal: Phase = "Converged"
@@ -85,9 +91,13 @@ class Driver:
     _suspect: bool = True
     _converged_at: float | None = None
     _deadlines: Deadlines = field(init=False)
+    _decision: Decision = field(default_factory=lambda: Decision((), {}, ()))
+    _stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    _events: EventLog = field(init=False)
 
     def __post_init__(self) -> None:
         self._deadlines = Deadlines(self.timeouts, {role.name: role.grace for role in self.desired.roles})
+        self._events = EventLog(self.cluster, self.narrator)
 
     def run(self) -> Outcome:
         """Pass after pass until all is done. Raises `RolloutRefused` and `ClusterError` only before the first write."""
@@ -163,6 +173,7 @@ class Driver:
         """Read what only this driver changes while it holds the Lease: the record and the headless Services."""
         self.stored = records.load(self.cluster, self.desired.namespace, self.desired.name)
         self.record = self.claim(self.stored)
+        self._stopwatch = Stopwatch(dict(self.record.turnovers))
         listing = self.cluster.list(SERVICE, self.desired.namespace, selector(self.desired.name))
         self.actor.services = list(listing.items)
 
@@ -172,7 +183,8 @@ class Driver:
         if decision.risky and not self._suspect:
             decision = self._decide(self.view.fresh())
         self._suspect = False
-        turning = decision.slots != self.record.slots
+        before = self.record.slots
+        turning = decision.slots != before
         phase = self.record.phase if decision.converged else self.busy
         self.record = replace(
             self.record,
@@ -184,11 +196,15 @@ class Driver:
         if not self.lease.held and not (done and self._unchanged()):
             self._begin(decision)
             return False
+        self._decision = decision
+        if self.lease.held:
+            self._stopwatch.passed(before, decision.slots, self.observed, self.clock.monotonic())
         if decision.actions or turning:
             self.lease.keep()
             self.remember()
         self.narrator.looked(self.observed, decision.waits, self.clock.monotonic())
         acted = self._act(decision)
+        self._warn()
         self._recovered()
         now = self.clock.monotonic()
         if not done:
@@ -263,6 +279,7 @@ class Driver:
         """Write the record when it says anything new; before any deletion it stands for."""
         if self.stored is not None and self.stored.says_the_same(self.record):
             return
+        self.record = self._told()
         base = self.stored
         for _ in range(4):
             pending = replace(
@@ -288,6 +305,21 @@ class Driver:
                         return
                     raise GivenUp(f"{conflict}; run again") from None
         raise GivenUp("the record is being written to by somebody else all the time; run again")
+
+    def _told(self) -> Record:
+        """The record with what the latest pass saw: nothing is decided by it, so it is no reason to write."""
+        self._stopwatch.only([role.name for role in self.desired.roles])
+        told = replace(self.record, turnovers=dict(self._stopwatch.turnovers))
+        reporter = self.reporter_of(told)
+        if reporter is None:
+            return told
+        status = reporter.status(self.observed, self._decision, told, self.router, self.clock.now())
+        return replace(told, status=status)
+
+    def _warn(self) -> None:
+        """Record the events of this pass."""
+        if self.lease.held and self.record.uid:
+            self._events.add(events(observation(self.observed)), self.record, self.clock.now())
 
     def _act(self, decision: Decision) -> bool:
         self.wrote = self.wrote or bool(decision.actions)
@@ -324,6 +356,7 @@ class Driver:
         if self.actor.placement is not None:
             self.actor.placement.artifact = wanted.artifact
         self.record = replace(self.record, store=wanted.store)
+        self.reporter_of = lambda record: wanted.reporter
         return True
 
     def _reasons(self, waits: list[Wait], now: float) -> list[str]:

@@ -16,11 +16,12 @@ from gpustack_components.cluster.port import CONFIG_MAP, Cluster, Conflict, Json
 from gpustack_components.cluster.readings import annotation, at, label, name, uid
 from gpustack_components.rollout.contract import Phase, RolloutRefused
 from gpustack_components.rollout.slots import Slot, slots_from_json, slots_to_json
+from gpustack_components.rollout.turnovers import Turnover, turnovers_from_json, turnovers_to_json
 
 MAX_BYTES = 900_000
 """Largest document a record takes; a ConfigMap holds 1 MiB in all."""
 
-_DOCUMENT, _STATE = "document", "state"
+_DOCUMENT, _STATE, _STATUS = "document", "state", "status"
 _PHASES = ("Converged", "Progressing", "Incomplete", "Deleting")
 
 
@@ -47,6 +48,10 @@ class Record:
     """The baseline its newest Pods were rendered by."""
     store: Store | None = None
     """The KV cache store last rendered, which is rendered on while its Binding is away; None without one."""
+    status: Json = field(default_factory=dict[str, Any])
+    """The status document (sheet 8) when it was last written."""
+    turnovers: dict[str, tuple[Turnover, ...]] = field(default_factory=dict[str, tuple[Turnover, ...]])
+    """How long the last turnovers of each role took."""
     updated: str = ""
     """When it was last written, RFC 3339 in UTC."""
     uid: str = ""
@@ -55,10 +60,9 @@ class Record:
     """The ConfigMap's version, the condition of the next write."""
 
     def says_the_same(self, other: "Record") -> bool:
-        """Whether writing `other` over this one would change nothing but the time."""
-        return replace(other, updated="", uid="", resource_version="") == replace(
-            self, updated="", uid="", resource_version=""
-        )
+        """Whether writing `other` over this one would change nothing but the time and what was merely observed."""
+        aside: dict[str, Any] = {"updated": "", "uid": "", "resource_version": "", "status": {}, "turnovers": {}}
+        return replace(other, **aside) == replace(self, **aside)
 
     @property
     def owner_reference(self) -> Json:
@@ -93,6 +97,7 @@ class Record:
             "slots": slots_to_json(self.slots),
             "renderVersion": self.render_version,
             "store": self.store.to_json() if self.store is not None else None,
+            "turnovers": turnovers_to_json(self.turnovers),
             "updated": self.updated,
         }
         return {
@@ -102,6 +107,7 @@ class Record:
             "data": {
                 _DOCUMENT: json.dumps(self.document, sort_keys=True, ensure_ascii=False),
                 _STATE: json.dumps(state, indent=1, sort_keys=True, ensure_ascii=False),
+                _STATUS: json.dumps(self.status, indent=1, ensure_ascii=False),
             },
         }
 
@@ -126,6 +132,8 @@ class Record:
             slots=slots,
             render_version=_count(state.get("renderVersion")),
             store=_store(state.get("store")),
+            status=_json(at(obj, "data", _STATUS)),
+            turnovers=turnovers_from_json(state.get("turnovers")),
             updated=str(state.get("updated") or ""),
             uid=uid(obj),
             resource_version=str(at(obj, "metadata", "resourceVersion") or ""),

@@ -26,6 +26,10 @@ class DeploymentWarning:
     """Why, in a sentence."""
     pod: str = ""
     """The Pod it is about; empty when it is about none."""
+    uid: str = ""
+    """The Pod's uid: Pods of larger replicas bear the names of their predecessors."""
+    count: int = 1
+    """How often it happened."""
 
 
 def events(observation: Observation, render_failures: Iterable[str] = ()) -> tuple[DeploymentWarning, ...]:
@@ -36,17 +40,17 @@ def events(observation: Observation, render_failures: Iterable[str] = ()) -> tup
 
 
 def _warning(pod: Json, label: str) -> DeploymentWarning | None:
-    name = readings.name(pod)
+    name, uid = readings.name(pod), readings.uid(pod)
     window = f"the blocks it cached are lost to the others unless it is back within {LEASE_SECONDS} s"
     if at(pod, "status", "reason") == "Evicted":
         message = f"The node evicted Pod {name} of replica {label}; {window}."
-        return DeploymentWarning("ReplicaEvicted", message, name)
+        return DeploymentWarning("ReplicaEvicted", message, name, uid)
     if readings.terminating(pod):
-        return DeploymentWarning("ReplicaLeaving", f"Pod {name} of replica {label} is leaving; {window}.", name)
+        return DeploymentWarning("ReplicaLeaving", f"Pod {name} of replica {label} is leaving; {window}.", name, uid)
     count = readings.restarts(pod)
     if count:
         times = "once" if count == 1 else f"{count} times"
         return DeploymentWarning(
-            "ReplicaRestarted", f"Pod {name} of replica {label} restarted {times}; {window}.", name
+            "ReplicaRestarted", f"Pod {name} of replica {label} restarted {times}; {window}.", name, uid, count
         )
     return None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpustack_components.api import names
+from gpustack_components.api.model_deployment import ModelDeployment
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.client import Client, connect
 from gpustack_components.cluster.port import (
@@ -29,6 +30,8 @@ from gpustack_components.rollout.contract import Outcome, Timeouts, Wanted
 from gpustack_components.rollout.converge import converge, teardown
 from gpustack_components.rollout.desired import Desired, DesiredRole
 from gpustack_components.rollout.record import record_name
+from gpustack_components.rollout.reporting import Reporter
+from gpustack_components.status.facts import Expected, Facts
 
 NAME = "qwen"
 QUEUE = "queue"
@@ -98,7 +101,21 @@ def wanted(namespace: str, roles: Mapping[str, Role], *, owner: str = OWNER) -> 
         "metadata": {"name": NAME, "namespace": namespace},
         "spec": {"roles": [{"name": role, "replicas": of.replicas, "image": of.config} for role, of in roles.items()]},
     }
-    return Wanted(desired, render, document, owner, "a test")
+    declared = ModelDeployment.model_validate(
+        {
+            "metadata": {"name": NAME, "namespace": namespace},
+            "spec": {
+                "model": {"name": "m"},
+                "engine": {"name": "vLLM", "image": "i"},
+                "roles": [
+                    {"name": role, "instanceType": of.queue or "none", "replicas": of.replicas, "size": of.size}
+                    for role, of in roles.items()
+                ],
+            },
+        }
+    )
+    reporter = Reporter(declared, Facts(expected=Expected({role.name: role.hashes for role in desired.roles})))
+    return Wanted(desired, render, document, owner, "a test", reporter=reporter)
 
 
 def _hash(role: str, of: Role, replica: int, member: int) -> str:
