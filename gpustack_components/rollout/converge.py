@@ -7,7 +7,7 @@ from dataclasses import replace
 from threading import Event
 
 from gpustack_components.api import names
-from gpustack_components.cluster.port import CONFIG_MAP, LEASE, WORKLOAD, Cluster, NotServed, Stop
+from gpustack_components.cluster.port import CONFIG_MAP, LEASE, WORKLOAD, Cluster, Forbidden, NotServed, Stop
 from gpustack_components.cluster.readings import each
 from gpustack_components.render.version import CURRENT
 from gpustack_components.rollout import record as records
@@ -29,7 +29,8 @@ from gpustack_components.rollout.lease import DriverLease
 from gpustack_components.rollout.liveness import Holder
 from gpustack_components.rollout.narrator import Narrator
 from gpustack_components.rollout.observe import Workload, observe
-from gpustack_components.rollout.preflight import kueue_missing
+from gpustack_components.rollout.preflight import rights_missing
+from gpustack_components.rollout.preflight_kueue import missing
 from gpustack_components.rollout.record import Record
 from gpustack_components.rollout.reporting import Reporter
 from gpustack_components.rollout.view import LiveView, View
@@ -104,7 +105,9 @@ def converge(
     try:
         return driver.run()
     except NotServed as error:
-        raise kueue_missing(error) from None
+        raise missing(cluster, desired.namespace, error) from None
+    except Forbidden as refused:
+        raise rights_missing(cluster, desired, refused) from None
 
 
 def teardown(
@@ -129,9 +132,12 @@ def teardown(
     timeouts, clock, stop = timeouts or Timeouts(), clock or SystemClock(), stop or Event()
     desired = Desired(namespace, name, ())
     view = view or LiveView(cluster, namespace, name, stop, without_kueue=True)
-    if _nothing_there(cluster, desired, view):
-        view.close()
-        return Outcome("Deleted")
+    try:
+        if _nothing_there(cluster, desired, view):
+            view.close()
+            return Outcome("Deleted")
+    except Forbidden as refused:
+        raise rights_missing(cluster, desired, refused) from None
 
     def claim(stored: Record | None) -> Record:
         if stored is None:
@@ -159,7 +165,10 @@ def teardown(
         busy="Deleting",
         goal="Deleted",
     )
-    return driver.run()
+    try:
+        return driver.run()
+    except Forbidden as refused:
+        raise rights_missing(cluster, desired, refused) from None
 
 
 def _lease(cluster: Cluster, namespace: str, name: str, holder: str, clock: Clock) -> DriverLease:

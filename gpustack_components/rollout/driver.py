@@ -229,7 +229,7 @@ class Driver:
     def _begin(self, decision: Decision) -> None:
         """Make sure that the run can be finished, and take the Lease; then look at everything again."""
         if decision.actions:
-            preflight(self.cluster, self.desired)
+            preflight(self.cluster, self.desired, self.observed, self.actor.render, self.clock.sleep)
         self.wrote = True
         end = self.clock.monotonic() + self.timeouts.lease
         said = ""

@@ -1,10 +1,16 @@
-"""What must be so before the first side effect, each with its own sentence when it is not."""
+"""What must be so before the first side effect, each with its own sentence when it is not.
 
-from collections.abc import Iterator
+A run asks before it takes the Lease and is refused with every sentence at once; a preview shows the same sentences as
+warnings, as far as they can be known before anything is brought about.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from gpustack_components.cluster.port import (
-    CLUSTER_QUEUE,
-    LOCAL_QUEUE,
+    CONFIG_MAP,
+    LEASE,
     NAMESPACE,
     POD,
     SERVICE,
@@ -15,37 +21,116 @@ from gpustack_components.cluster.port import (
     Kind,
     NotServed,
 )
-from gpustack_components.cluster.readings import at, condition
-from gpustack_components.rollout.contract import RolloutRefused
-from gpustack_components.rollout.desired import Desired
+from gpustack_components.cluster.readings import at
+from gpustack_components.rollout.contract import RenderedReplica, RolloutRefused
+from gpustack_components.rollout.desired import Desired, DesiredRole
+from gpustack_components.rollout.observe import Observed
+from gpustack_components.rollout.preflight_kueue import missing, not_taken_in
+from gpustack_components.rollout.preflight_queues import queue_findings
+from gpustack_components.rollout.role_pass import judge
 
-VERBS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
-    (POD, ("create", "delete", "patch", "watch")),
-    (WORKLOAD, ("delete", "watch")),
+Rights = tuple[tuple[Kind, tuple[str, ...]], ...]
+"""Kinds, each with the verbs a run uses on it, as RBAC spells them."""
+
+RIGHTS: Rights = (
+    (POD, ("get", "list", "watch", "create", "patch", "delete")),
+    (WORKLOAD, ("list", "watch", "delete")),
+    (SERVICE, ("get", "list", "create", "delete")),
+    (CONFIG_MAP, ("get", "create", "update", "delete")),
+    (LEASE, ("get", "create", "update", "delete")),
 )
-"""What a run must be allowed to do to finish what it begins. Reading them, the record and the Lease come first
-anyway."""
+"""Everything a run may do to a deployment from its first Pod to its removal."""
 
-SERVICE_VERBS = ("create", "delete")
-"""What it does to headless Services, where a replica has more than one Pod."""
+_READ_BEFORE = frozenset({(POD, "list"), (WORKLOAD, "list"), (SERVICE, "list"), (CONFIG_MAP, "get")})
+"""What every run has done once before it comes here."""
+_ONLY_TOGETHER = frozenset({(POD, "get"), (SERVICE, "get"), (SERVICE, "create"), (SERVICE, "delete")})
+"""What is done for replicas of more than one Pod alone, whose Pods have fixed names and a headless Service."""
+_NOT_IN_TEARDOWN = frozenset({(POD, "get"), (POD, "create"), (SERVICE, "get"), (SERVICE, "create")})
+
+_granted: WeakKeyDictionary[Cluster, set[tuple[Kind, str, str]]] = WeakKeyDictionary()
 
 
-def preflight(cluster: Cluster, desired: Desired) -> None:
-    """Raise `RolloutRefused` with every reason why this deployment could not be driven; `ClusterError` when reading
-    fails."""
-    sentences = [*_namespace(cluster, desired.namespace)]
+@dataclass(frozen=True, slots=True)
+class ToCome:
+    """What a program brings about before its replicas, and a preview does not find in the cluster yet."""
+
+    queues: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """ClusterQueues by the LocalQueue that will lead to each."""
+    flavors: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """ResourceFlavors by name."""
+
+
+def preflight(
+    cluster: Cluster,
+    desired: Desired,
+    observed: Observed,
+    render: Callable[[str, int], RenderedReplica],
+    pause: Callable[[float], None],
+) -> None:
+    """Raise `RolloutRefused` with every reason why this deployment could not be driven to its end; `ClusterError` when
+    reading fails. `pause` lets that many seconds pass."""
+    roles = at_stake(desired, observed)
+    sentences = [*_namespace(cluster, desired.namespace)] if desired.roles else []
     if not sentences:
-        sentences = [*_queues(cluster, desired), *_rights(cluster, desired)]
+        sentences = [
+            *queue_findings(cluster, desired.namespace, roles, pause=pause),
+            *_lacking(cluster, desired, _READ_BEFORE),
+        ]
+    if not sentences and desired.hold("weights") is None:
+        sentences = [sentence for role in roles for sentence in _probe(cluster, desired.namespace, role, render)]
     if sentences:
-        raise RolloutRefused(*sentences)
+        raise RolloutRefused(*dict.fromkeys(sentences))
 
 
-def kueue_missing(error: NotServed) -> RolloutRefused:
-    """The refusal for a cluster that does not serve Kueue's Workloads."""
-    return RolloutRefused(
-        f"Kueue is not installed in this cluster, or in a version without {WORKLOAD.api_version}: {error} "
-        "Install Kueue 0.17 or newer with its Pod integration on."
-    )
+def warnings(
+    cluster: Cluster,
+    desired: Desired,
+    observed: Observed,
+    render: Callable[[str, int], RenderedReplica],
+    to_come: ToCome,
+) -> tuple[str, ...]:
+    """Why an update would not begin, as far as a preview can tell; empty in a namespace that is not there yet. Raises
+    `ClusterError`."""
+    roles = at_stake(desired, observed)
+    if not roles:
+        return ()
+    try:
+        found = cluster.get(NAMESPACE, None, desired.namespace)
+    except Forbidden:
+        found = {}
+    if found is None:
+        return ()
+    if sentences := tuple(_leaving(found, desired.namespace)):
+        return sentences
+    try:
+        queues = [*queue_findings(cluster, desired.namespace, roles, to_come.queues, to_come.flavors)]
+    except NotServed as error:
+        return missing(cluster, desired.namespace, error).sentences
+    rights = [*_lacking(cluster, desired, _READ_BEFORE)]
+    probed = [] if rights or desired.holds else [*_probe(cluster, desired.namespace, roles[0], render)]
+    return tuple(dict.fromkeys((*queues, *rights, *probed)))
+
+
+def rights_missing(cluster: Cluster, desired: Desired, refused: Forbidden) -> RolloutRefused:
+    """The refusal of a run whose first reads were forbidden: everything it lacks, not only what it met first."""
+    sentences = [*_lacking(cluster, desired)]
+    return RolloutRefused(*(sentences or [str(refused)]))
+
+
+def at_stake(desired: Desired, observed: Observed) -> tuple[DesiredRole, ...]:
+    """The roles of which a run from here creates or replaces some replica, so that it needs Kueue's consent again."""
+    return tuple(role for role in desired.roles if _begins(desired, role, observed))
+
+
+def _begins(desired: Desired, role: DesiredRole, observed: Observed) -> bool:
+    for ordinal in range(role.replicas):
+        live = tuple(member for member in observed.at(role.name, ordinal) if member.live)
+        if not live:
+            return True
+        replica = judge(desired, role, observed, ordinal, live)
+        if not replica.current or replica.broken:
+            return True
+    return False
 
 
 def _namespace(cluster: Cluster, namespace: str) -> Iterator[str]:
@@ -55,58 +140,41 @@ def _namespace(cluster: Cluster, namespace: str) -> Iterator[str]:
         return
     if found is None:
         yield f"namespace {namespace} does not exist: create it, or correct metadata.namespace."
-    elif at(found, "metadata", "deletionTimestamp"):
+    else:
+        yield from _leaving(found, namespace)
+
+
+def _leaving(found: Json, namespace: str) -> Iterator[str]:
+    if at(found, "metadata", "deletionTimestamp"):
         yield f"namespace {namespace} is being deleted: wait until it is gone and create it again."
 
 
-def _queues(cluster: Cluster, desired: Desired) -> Iterator[str]:
-    for queue in sorted({role.queue for role in desired.roles}):
-        roles = ", ".join(role.name for role in desired.roles if role.queue == queue)
-        try:
-            local = cluster.get(LOCAL_QUEUE, desired.namespace, queue)
-        except Forbidden:
-            continue
-        if local is None:
-            yield (
-                f"LocalQueue {desired.namespace}/{queue}, to which role {roles} is submitted, does not exist: create "
-                "it with the role's ClusterQueue behind it."
-            )
-            continue
-        if sentence := _stopped(local, f"LocalQueue {desired.namespace}/{queue}"):
-            yield sentence
-            continue
-        try:
-            name = str(at(local, "spec", "clusterQueue") or "")
-            behind = cluster.get(CLUSTER_QUEUE, None, name)
-        except Forbidden:
-            continue
-        if behind is None:
-            yield f"ClusterQueue {name}, to which LocalQueue {desired.namespace}/{queue} leads, does not exist."
-        elif sentence := _stopped(behind, f"ClusterQueue {name}") or _inactive(behind, f"ClusterQueue {name}"):
-            yield sentence
+def _lacking(cluster: Cluster, desired: Desired, proven: Iterable[tuple[Kind, str]] = frozenset()) -> Iterator[str]:
+    """One sentence for each kind on which these credentials lack a verb; rights once found are not asked for again."""
+    known = _granted.setdefault(cluster, set())
+    skipped = set(proven)
+    if not desired.roles:
+        skipped |= _NOT_IN_TEARDOWN
+    elif all(role.size == 1 for role in desired.roles):
+        skipped |= _ONLY_TOGETHER
 
+    def may(kind: Kind, verb: str) -> bool:
+        key = (kind, verb, desired.namespace)
+        if key not in known and cluster.may(verb, kind, desired.namespace):
+            known.add(key)
+        return key in known
 
-def _stopped(queue: Json, words: str) -> str:
-    policy = at(queue, "spec", "stopPolicy")
-    if policy in (None, "None"):
-        return ""
-    return f"{words} is stopped (spec.stopPolicy {policy}) and would admit no replacement: set it to None first."
-
-
-def _inactive(queue: Json, words: str) -> str:
-    active = condition(queue, "Active")
-    if active is None or active.status != "False":
-        return ""
-    return f"{words} is not active and admits nothing: {active.message or active.reason}."
-
-
-def _rights(cluster: Cluster, desired: Desired) -> Iterator[str]:
-    wanted = [*VERBS, *([(SERVICE, SERVICE_VERBS)] if any(role.size > 1 for role in desired.roles) else [])]
-    for kind, verbs in wanted:
-        missing = [verb for verb in verbs if not cluster.may(verb, kind, desired.namespace)]
-        if missing:
+    for kind, verbs in RIGHTS:
+        lacked = [verb for verb in verbs if (kind, verb) not in skipped and not may(kind, verb)]
+        if lacked:
             group = kind.api_version.rpartition("/")[0] or '""'
             yield (
-                f"these credentials may not {', '.join(missing)} {kind.plural} in namespace {desired.namespace}: grant "
+                f"these credentials may not {', '.join(lacked)} {kind.plural} in namespace {desired.namespace}: grant "
                 f"a Role with apiGroups [{group}], resources [{kind.plural}], verbs [{', '.join(verbs)}]."
             )
+
+
+def _probe(
+    cluster: Cluster, namespace: str, role: DesiredRole, render: Callable[[str, int], RenderedReplica]
+) -> Sequence[str]:
+    return tuple(not_taken_in(cluster, namespace, role.name, render(role.name, 0).members[0]))

@@ -105,6 +105,7 @@ class SimulatedCluster:
         metadata["creationTimestamp"] = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         metadata["resourceVersion"] = str(self.version)
         if dry_run:
+            metadata.setdefault("labels", {})[keys.MANAGED] = "true"
             return obj
         if key in self.objects:
             raise AlreadyExists(f"{key} exists already")

@@ -31,7 +31,7 @@ def proxy(kubeconfig: Path) -> Iterator[FaultProxy]:
 
 def test_a_lost_answer_to_a_create_doubles_no_replica(lab: Lab, proxy: FaultProxy) -> None:
     lab.open_queue(3)
-    proxy.lose("POST */pods*", times=2)
+    proxy.lose("POST */pods?*=Strict", times=2)
     with lab.watching(lambda: len(lab.pods())) as seen:
         outcome = lab.up(server=Role(replicas=3), cluster=connect(proxy.kubeconfig, patience=SHORT), timeouts=TIMEOUTS)
     assert outcome.phase == "Converged", outcome.reasons
@@ -92,9 +92,11 @@ def test_a_mere_annotation_on_the_record_disturbs_nobody(lab: Lab, proxy: FaultP
     assert outcome.phase == "Converged", outcome.reasons
 
 
-def test_a_pod_that_kueue_does_not_take_in_is_no_replica(lab: Lab) -> None:
+def test_a_pod_that_kueue_does_not_take_in_is_no_replica(lab: Lab, proxy: FaultProxy) -> None:
     lab.open_queue(1)
-    outcome = lab.up(server=Role(queue=""))
+    undecided = {"kind": "Status", "message": 'admission webhook "of.others" does not support dry run', "code": 400}
+    proxy.answer("POST */pods?*dryRun=All", 400, body=undecided)
+    outcome = lab.up(server=Role(queue=""), cluster=connect(proxy.kubeconfig))
     assert outcome.phase == "Incomplete"
     assert f"no label {keys.MANAGED}" in outcome.reasons[0] and "outside any quota" in outcome.reasons[0]
     lab.until(lambda: not lab.pods())
@@ -106,7 +108,7 @@ def test_missing_rights_are_named_before_anything_is_written(lab: Lab, proxy: Fa
     proxy.answer("POST */selfsubjectaccessreviews*", 201, body=denied)
     with pytest.raises(RolloutRefused) as refused:
         lab.up(server=Role(), cluster=connect(proxy.kubeconfig))
-    denial = f"may not create, delete, patch, watch pods in namespace {lab.namespace}"
+    denial = f"may not watch, create, patch, delete pods in namespace {lab.namespace}"
     assert any(denial in sentence for sentence in refused.value.sentences)
     assert lab.pods() == []
 
