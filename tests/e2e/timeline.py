@@ -118,6 +118,14 @@ class Timeline:
         """The largest number of live Pods that shared a seat at any moment."""
         return max((len(uids) for m in self.moments for uids in m.live.values()), default=0)
 
+    def ever_on_each_seat(self) -> dict[Seat, set[str]]:
+        """UIDs of all Pods that were ever live on each seat."""
+        ever: dict[Seat, set[str]] = {}
+        for m in self.moments:
+            for seat, uids in m.live.items():
+                ever.setdefault(seat, set()).update(uids)
+        return ever
+
     def order_of(self, change: Callable[[frozenset[str]], bool]) -> list[tuple[str, int]]:
         """Replicas in the order in which their images first satisfied `change`."""
         seen: list[tuple[str, int]] = []

@@ -38,7 +38,7 @@ class Fault:
     """One scripted misbehaviour, for requests whose `METHOD /path?query` matches the pattern."""
 
     pattern: str
-    action: Literal["answer", "delay", "drop", "lose", "hang", "call"]
+    action: Literal["answer", "delay", "drop", "lose", "repeat", "hang", "call"]
     times: int | None = None
     code: int = 0
     body: bytes = b""
@@ -58,6 +58,7 @@ class FaultProxy:
         self._faults: list[Fault] = []
         self._connections: set[socket.socket] = set()
         self._streams: set[socket.socket] = set()
+        self._muted: set[socket.socket] = set()
         self._server: _Server | None = None
         self._port = 0
         self.seen: list[str] = []
@@ -123,6 +124,10 @@ class FaultProxy:
         """Let the server act, then close the connection instead of answering."""
         return self._script(Fault(pattern, "lose", times))
 
+    def repeat(self, pattern: str, *, times: int | None = None) -> Fault:
+        """Let the server act twice and pass on its second answer, as a proxy does that tries again by itself."""
+        return self._script(Fault(pattern, "repeat", times))
+
     def hang(self, pattern: str, *, times: int | None = None) -> Fault:
         """Take the request and never answer, until the connection ends."""
         return self._script(Fault(pattern, "hang", times))
@@ -143,6 +148,17 @@ class FaultProxy:
         for connection in streams:
             _shut(connection)
         return len(streams)
+
+    def mute_streams(self) -> int:
+        """Let every open watch stand and deliver nothing more, as when a network forgets a connection; how many."""
+        with self._lock:
+            self._muted = set(self._streams)
+            return len(self._muted)
+
+    def is_muted(self, connection: socket.socket) -> bool:
+        """Whether this watch delivers nothing any more."""
+        with self._lock:
+            return connection in self._muted
 
     def open_streams(self) -> int:
         """How many watches are open."""
@@ -288,7 +304,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _serve(self) -> None:
         proxy = self.server.proxy
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        lost = False
+        lost = repeated = False
+        watching = "watch=true" in self.path
         for fault in proxy.note(f"{self.command} {self.path}"):
             if fault.action == "delay":
                 time.sleep(fault.seconds)
@@ -303,19 +320,25 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                     self.connection.recv(1)
                 self._end()
                 return
-            elif fault.action == "drop":
+            elif fault.action == "drop" or (fault.action == "lose" and watching):
                 self._end()
                 return
+            elif fault.action == "repeat":
+                repeated = not watching
             else:
                 lost = True
         dropped = ("host", "connection", "content-length", "accept-encoding")
         headers = {key: value for key, value in self.headers.items() if key.lower() not in dropped}
+        if repeated:
+            first = proxy.forward(self.command, self.path, headers, body)
+            first.response.read()
+            first.connection.close()
         passage = proxy.forward(self.command, self.path, headers, body)
         try:
             if lost:
                 passage.response.read()
                 self._end()
-            elif passage.response.getheader("Transfer-Encoding") == "chunked" and "watch=true" in self.path:
+            elif passage.response.getheader("Transfer-Encoding") == "chunked" and watching:
                 self._stream(passage)
             else:
                 kept = {
@@ -349,6 +372,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             ended = threading.Thread(target=self._await_client, args=(upstream,), daemon=True)
             ended.start()
             while piece := passage.response.read1(65536):
+                if self.server.proxy.is_muted(self.connection):
+                    continue
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
                 self.wfile.flush()
             self.wfile.write(b"0\r\n\r\n")

@@ -1,11 +1,9 @@
 """A rollout through a proxy that loses answers, drops connections, answers 409, 429, 500 and 410, and goes away."""
 
-import os
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -111,64 +109,3 @@ def test_missing_rights_are_named_before_anything_is_written(lab: Lab, proxy: Fa
     denial = f"may not watch, create, patch, delete pods in namespace {lab.namespace}"
     assert any(denial in sentence for sentence in refused.value.sentences)
     assert lab.pods() == []
-
-
-FAULTS = ("lose", "drop", "busy", "error", "conflict", "cut", "gone")
-
-
-@pytest.mark.parametrize("seed", range(int(os.environ.get("ROLLOUT_SEEDS", "4"))))
-def test_under_random_faults_nothing_is_lost_and_nothing_doubled(lab: Lab, proxy: FaultProxy, seed: int) -> None:
-    chance = Random(seed)
-    lab.open_queue(3)
-    size = chance.choice((1, 2))
-    lab.set_quota(3 * size)
-    ends = {EXIT_CODE: chance.choice(("0", "1")), EXIT_AFTER: "0.2"}
-    lab.up(server=Role("v1", replicas=3, size=size, annotations=ends))
-    done = threading.Event()
-
-    def disturb() -> None:
-        while not done.wait(chance.uniform(0.2, 0.8)):
-            _strike(proxy, chance)
-
-    thread = threading.Thread(target=disturb, daemon=True)
-    with lab.watching(lambda: (lab.admitted_uids(), len(lab.pods()))) as seen:
-        thread.start()
-        for _ in range(5):
-            cluster = connect(proxy.kubeconfig, patience=SHORT)
-            try:
-                outcome = lab.up(
-                    server=Role("v2", replicas=3, size=size, annotations=ends), cluster=cluster, timeouts=TIMEOUTS
-                )
-            except Exception:
-                lab.close_lease()
-                continue
-            if outcome.phase == "Converged":
-                break
-            lab.close_lease()
-        done.set()
-        thread.join()
-        proxy.clear()
-        final = lab.up(server=Role("v2", replicas=3, size=size, annotations=ends), timeouts=TIMEOUTS)
-    assert final.phase == "Converged", (final.reasons, lab.lines)
-    assert lab.configs() == {number: ["v2"] * size for number in range(3)}
-    assert min(held for held, _ in seen) >= 2
-    assert max(pods for _, pods in seen) <= 3 * size
-
-
-def _strike(proxy: FaultProxy, chance: Random) -> None:
-    target = chance.choice(("* */pods*", "* */workloads*", "* */configmaps*", "POST *", "DELETE *", "PUT *"))
-    match chance.choice(FAULTS):
-        case "lose":
-            proxy.lose(target, times=1)
-        case "drop":
-            proxy.drop(target, times=1)
-        case "busy":
-            proxy.answer(target, 429, retry_after=1, times=1)
-        case "error":
-            proxy.answer(target, 500, times=1)
-        case "conflict":
-            proxy.answer("PUT *", 409, times=1)
-        case "gone":
-            proxy.answer("GET *watch=*", 410, times=1)
-        case _:
-            proxy.cut_streams()
