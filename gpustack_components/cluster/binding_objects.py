@@ -23,6 +23,9 @@ ARTIFACT = Kind(API_VERSION, "ModelArtifact", "modelartifacts")
 KINDS = (INSTANCE_TYPE, POOL_BINDING, POOL, BACKEND, ARTIFACT)
 """Every kind a deployment may name, or that such an object names in turn."""
 
+MODEL_DEPLOYMENT = Kind(API_VERSION, "ModelDeployment", "modeldeployments")
+"""A deployment that the operator drives itself."""
+
 OPERATOR_CRD = f"{INSTANCE_TYPE.plural}.{API_VERSION.partition('/')[0]}"
 """Where this CRD is served the operator runs, and makes every LocalQueue itself."""
 

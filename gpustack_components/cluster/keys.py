@@ -41,6 +41,8 @@ OWNER = "modeldeployment.gpustack.ai/owner"
 
 Absent: not ours, never edited or deleted.
 """
+DESCRIPTION = "kubernetes.io/description"
+"""Kubernetes' annotation for what an object is, in words for people."""
 CLIENT_CONFIG = "kvcache.gpustack.ai/client-config"
 QUEUE_FULL_NAME = "schedule.gpustack.ai/queue"
 QUEUE_ENTRANCE = "schedule.gpustack.ai/queue-entrance"

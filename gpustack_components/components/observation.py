@@ -6,16 +6,18 @@ from weakref import WeakKeyDictionary
 
 from gpustack_components.api.names import ROUTER_SERVICE_PORT, router_name
 from gpustack_components.cluster import keys
-from gpustack_components.cluster.binding_objects import Reading, operator_runs, read_named
+from gpustack_components.cluster.binding_objects import MODEL_DEPLOYMENT, Reading, operator_runs, read_named
 from gpustack_components.cluster.port import (
     POD,
     RUNTIME_CLASS,
     SERVICE,
     WORKLOAD,
     Cluster,
+    Forbidden,
     Json,
     NotServed,
 )
+from gpustack_components.cluster.readings import owner_uids
 from gpustack_components.cluster.retrying import Patience
 from gpustack_components.components.request import Request
 
@@ -51,6 +53,8 @@ class Standing:
     """Workloads of the namespace."""
     services: tuple[Json, ...] = ()
     """Services that carry the deployment's labels."""
+    operated: bool = False
+    """Whether the GPUStack operator drives a deployment of this name here."""
 
     @property
     def empty(self) -> bool:
@@ -85,12 +89,24 @@ def standing(cluster: Cluster, asked: Request) -> Standing:
     from gpustack_components.rollout.record import load
 
     selector = f"{keys.APP_NAME}={keys.APP_NAME_VALUE},{keys.APP_INSTANCE}={asked.name}"
+    pods = cluster.list(POD, asked.namespace, selector).items
     return Standing(
         load(cluster, asked.namespace, asked.name),
-        cluster.list(POD, asked.namespace, selector).items,
+        pods,
         _where_served(cluster, asked.namespace),
         cluster.list(SERVICE, asked.namespace, selector).items,
+        any(owner_uids(pod, MODEL_DEPLOYMENT.kind) for pod in pods) or _declared_to_operator(cluster, asked),
     )
+
+
+def _declared_to_operator(cluster: Cluster, asked: Request) -> bool:
+    """Whether a ModelDeployment of that name stands in the cluster, as far as may be read."""
+    if not surroundings(cluster).operator:
+        return False
+    try:
+        return cluster.get(MODEL_DEPLOYMENT, asked.namespace, asked.name) is not None
+    except (NotServed, Forbidden):
+        return False
 
 
 def _where_served(cluster: Cluster, namespace: str) -> tuple[Json, ...]:

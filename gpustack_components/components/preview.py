@@ -5,13 +5,13 @@ empty.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.admission.registry import RULES
 from gpustack_components.api import names
 from gpustack_components.cluster.binding_objects import Reading
-from gpustack_components.cluster.port import Cluster, ClusterError, Json
+from gpustack_components.cluster.port import Cluster, ClusterError, Forbidden, Json
 from gpustack_components.components.judgement import Judgement, encode, judge
 from gpustack_components.components.observation import (
     Standing,
@@ -25,6 +25,7 @@ from gpustack_components.rollout.contract import RolloutRefused
 
 if TYPE_CHECKING:
     from gpustack_components.rollout.forecast import Forecast
+    from gpustack_components.rollout.observe import Observed
     from gpustack_components.rollout.record import Record
 
 
@@ -51,8 +52,13 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
     stored = before.document if before is not None and before.label == asked.label else None
     try:
         cluster = connect()
+    except ClusterError as failure:
+        return _blind(asked, stored, failure)
+    try:
         around, stands = surroundings(cluster), standing(cluster, asked)
         bound = observed_bindings(cluster, asked, around)
+    except Forbidden as failure:
+        return _blind(asked, stored, failure, _rights(asked, cluster, failure))
     except ClusterError as failure:
         return _blind(asked, stored, failure)
     except RolloutRefused as refused:
@@ -61,6 +67,10 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
     if record is not None and record.document:
         stored = record.document
     judgement = _judge(asked, stored, around, record, bound)
+    try:
+        judgement = with_weights(judgement, cluster)
+    except ClusterError as failure:
+        return _blind(asked, stored, failure)
     facts = judgement.facts
     refused = (*asked.refused, *(() if judgement.blind else judgement.sentences), *_not_ours(asked, stands))
     if refused or (not judgement.blind and judgement.resolved is None):
@@ -74,14 +84,19 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
         return Shown(plan=(line,), observed=_observed("answers", stands, facts), warnings=judgement.warnings)
     try:
         ahead = _forecast(judgement, asked, stands, cluster)
+        doubts = _doubts(judgement, asked, stands, cluster, operator=around.operator) if ahead.steps else ()
+        settled = _settled(judgement, stands) and not ahead.steps
+        left = settled and _lease_left(asked, cluster)
     except ClusterError as failure:
         line = f"the plan is not known, a queue could not be read: {failure}"
         return Shown(plan=(line,), observed=_observed(str(failure), stands, facts), blind=True)
-    settled = _settled(judgement, stands) and not ahead.steps
+    if left:
+        observed = {**_observed("answers", stands, facts), "settled": False}
+        return Shown(plan=("the Lease of a run that was killed is removed; nothing else changes",), observed=observed)
     return Shown(
         plan=() if settled else tuple(ahead.lines),
         observed={**_observed("answers", stands, facts), "settled": settled},
-        warnings=judgement.contradictions if settled else judgement.warnings,
+        warnings=judgement.contradictions if settled else (*judgement.warnings, *doubts),
         unjudged=judgement.unread if settled else (*judgement.unjudged, *judgement.unread),
     )
 
@@ -93,7 +108,8 @@ def recheck(asked: Request, cluster: Cluster) -> tuple[str, ...] | None:
     around, stands = surroundings(cluster), standing(cluster, asked)
     if stands.empty:
         return None
-    judgement = _judge(asked, None, around, stands.record, observed_bindings(cluster, asked, around))
+    bound = observed_bindings(cluster, asked, around)
+    judgement = with_weights(_judge(asked, None, around, stands.record, bound), cluster)
     if judgement.blind:
         raise RolloutRefused(*judgement.sentences)
     if judgement.resolved is None:
@@ -112,7 +128,18 @@ def prepare(asked: Request, cluster: Cluster) -> Judgement:
     around, stands = surroundings(cluster), standing(cluster, asked)
     record = stands.record
     stored = record.document if record is not None and record.document else None
-    return _judge(asked, stored, around, record, observed_bindings(cluster, asked, around))
+    return with_weights(_judge(asked, stored, around, record, observed_bindings(cluster, asked, around)), cluster)
+
+
+def with_weights(judgement: Judgement, cluster: Cluster) -> Judgement:
+    """The judgement with what holds Pods back because their weights cannot reach them in this cluster. Raises
+    `ClusterError`."""
+    from gpustack_components.rollout.weights import look
+
+    if judgement.resolved is None:
+        return judgement
+    resolved, unread = look(cluster, judgement.resolved)
+    return replace(judgement, resolved=resolved, unjudged=(*judgement.unjudged, *unread))
 
 
 def _judge(
@@ -137,6 +164,12 @@ def _not_ours(asked: Request, stands: Standing) -> tuple[str, ...]:
     """Why the deployment is another owner's to change; empty when it is ours or free."""
     from gpustack_components.rollout.record import check_owner
 
+    if stands.operated:
+        return (
+            f"{asked.label} is a ModelDeployment of the GPUStack operator, which drives its Pods. Two drivers would "
+            "undo each other's work, so neither the object nor its Pods can be adopted: give this deployment another "
+            f"name, move the traffic, then `kubectl -n {asked.namespace} delete modeldeployment {asked.name}`.",
+        )
     if stands.record is None:
         return ()
     try:
@@ -154,24 +187,66 @@ def _settled(judgement: Judgement, stands: Standing) -> bool:
     return record.document == encode(document)
 
 
+def _doubts(
+    judgement: Judgement, asked: Request, stands: Standing, cluster: Cluster, *, operator: bool
+) -> tuple[str, ...]:
+    """Why an update would not begin if it came now. Raises `ClusterError`."""
+    from gpustack_components.components.quota import to_come
+    from gpustack_components.render.replica import render_replica
+    from gpustack_components.rollout.desired import Desired
+    from gpustack_components.rollout.preflight import warnings
+
+    resolved = judgement.resolved
+    assert resolved is not None
+    found = warnings(
+        cluster,
+        Desired.of(resolved),
+        _seen(asked, stands),
+        lambda role, ordinal: render_replica(resolved, role, ordinal),
+        to_come(cluster, resolved, asked.bindings, operator=operator),
+    )
+    return tuple(f"as the cluster is now, an update would not begin: {sentence}" for sentence in found)
+
+
+def _lease_left(asked: Request, cluster: Cluster) -> bool:
+    """Whether a run that was killed after all its work left its Lease behind. Raises `ClusterError`."""
+    from gpustack_components.rollout.lease import abandoned
+
+    return abandoned(cluster, asked.namespace, names.record_name(asked.name)) is not None
+
+
+def _rights(asked: Request, cluster: Cluster, refused: Forbidden) -> tuple[str, ...]:
+    from gpustack_components.rollout.preflight import rights_missing
+
+    try:
+        found = rights_missing(cluster, asked.namespace, refused).sentences
+    except ClusterError:
+        return ()
+    return tuple(f"with these credentials an update would not begin: {sentence}" for sentence in found)
+
+
+def _seen(asked: Request, stands: Standing) -> "Observed":
+    from gpustack_components.rollout.observe import observe
+
+    return observe(
+        stands.pods,
+        stands.workloads,
+        stands.record.uid if stands.record is not None else "",
+        record_name=names.record_name(asked.name),
+        services=stands.services,
+    )
+
+
 def _forecast(judgement: Judgement, asked: Request, stands: Standing, cluster: Cluster) -> "Forecast":
     from gpustack_components.components.quota import queues
     from gpustack_components.rollout.desired import Desired
     from gpustack_components.rollout.forecast import changes, forecast
-    from gpustack_components.rollout.observe import observe
 
     assert judgement.resolved is not None and judgement.document is not None
     record = stands.record
-    observed = observe(
-        stands.pods,
-        stands.workloads,
-        record.uid if record is not None else "",
-        record_name=names.record_name(asked.name),
-        services=stands.services,
-    )
     return forecast(
         Desired.of(judgement.resolved),
-        observed,
+        _seen(asked, stands),
         record.slots if record is not None else {},
         queues(cluster, judgement.resolved, asked.bindings),
         changed=changes(record.document, encode(judgement.document)) if record is not None else None,
@@ -202,7 +277,9 @@ def _open(judgement: Judgement) -> tuple[str, ...]:
     return (*judgement.unjudged, *map(str, judgement.failures))
 
 
-def _blind(asked: Request, stored: Mapping[str, Any] | None, failure: ClusterError) -> Shown:
+def _blind(
+    asked: Request, stored: Mapping[str, Any] | None, failure: ClusterError, warnings: tuple[str, ...] = ()
+) -> Shown:
     """The static rules alone."""
     judgement = judge(asked, old=stored, observed=Reading(unread=(str(failure),)))
     line = f"the plan is not known, the cluster could not be read: {failure}"
@@ -210,7 +287,7 @@ def _blind(asked: Request, stored: Mapping[str, Any] | None, failure: ClusterErr
         (*asked.refused, *(() if judgement.blind else judgement.sentences)),
         (line,),
         {"cluster": str(failure)},
-        judgement.warnings,
+        (*judgement.warnings, *warnings),
         _open(judgement) if judgement.blind else judgement.unjudged,
         blind=True,
     )

@@ -1,16 +1,15 @@
-"""The quota a forecast counts with: what the ClusterQueues hold now, with the quota that this very program declares
-for them.
-"""
+"""The queues a preview counts with: what the ClusterQueues hold now, with what this very program declares for them."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.cluster.port import CLUSTER_QUEUE, LOCAL_QUEUE, Cluster, Forbidden, Json, NotServed
-from gpustack_components.cluster.readings import at, each
+from gpustack_components.cluster.readings import at, each, name
 from gpustack_components.components.instance_type import quota_of, read, states_quota
 
 if TYPE_CHECKING:
     from gpustack_components.bindings.resolve import ResolvedDeployment
+    from gpustack_components.rollout.preflight import ToCome
 
 
 def queues(cluster: Cluster, resolved: "ResolvedDeployment", bindings: Sequence[Json]) -> dict[str, Json]:
@@ -30,11 +29,41 @@ def queues(cluster: Cluster, resolved: "ResolvedDeployment", bindings: Sequence[
     return found
 
 
+def to_come(cluster: Cluster, resolved: "ResolvedDeployment", bindings: Sequence[Json], *, operator: bool) -> "ToCome":
+    """What a program brings about before the replicas: the LocalQueue of every role, unless the operator makes those,
+    with the ClusterQueue and flavor that it declares or that stand in the cluster. Raises `ClusterError`.
+    """
+    from gpustack_components.render.queues import instance_type_objects, local_queue
+    from gpustack_components.rollout.preflight import ToCome
+
+    if operator:
+        return ToCome()
+    queues: dict[str, Json] = {}
+    flavors: dict[str, Json] = {}
+    roles = {role.declared.instance_type: role.entrance for role in resolved.roles}
+    for document in bindings:
+        if document.get("kind") != "InstanceType" or (entrance := roles.get(name(dict(document)))) is None:
+            continue
+        decoded = read(document)
+        if states_quota(document):
+            nodes, per_node, labels = quota_of(document)
+            flavor, queue = instance_type_objects(decoded, nodes=nodes, cards_per_node=per_node, node_labels=labels)
+            flavors[name(flavor)], queues[entrance] = flavor, queue
+            continue
+        try:
+            standing = cluster.get(CLUSTER_QUEUE, None, local_queue(decoded, "")["spec"]["clusterQueue"])
+        except (NotServed, Forbidden):
+            continue
+        if standing is not None:
+            queues[entrance] = standing
+    return ToCome(queues, flavors)
+
+
 def _live(cluster: Cluster, namespace: str, entrance: str) -> Json | None:
     try:
         local = cluster.get(LOCAL_QUEUE, namespace, entrance)
-        name = at(local, "spec", "clusterQueue")
-        return cluster.get(CLUSTER_QUEUE, None, name) if name else None
+        behind = at(local, "spec", "clusterQueue")
+        return cluster.get(CLUSTER_QUEUE, None, behind) if behind else None
     except (NotServed, Forbidden):
         return None
 

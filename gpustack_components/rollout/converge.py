@@ -107,7 +107,7 @@ def converge(
     except NotServed as error:
         raise missing(cluster, desired.namespace, error) from None
     except Forbidden as refused:
-        raise rights_missing(cluster, desired, refused) from None
+        raise rights_missing(cluster, desired.namespace, refused, desired) from None
 
 
 def teardown(
@@ -137,7 +137,7 @@ def teardown(
             view.close()
             return Outcome("Deleted")
     except Forbidden as refused:
-        raise rights_missing(cluster, desired, refused) from None
+        raise rights_missing(cluster, namespace, refused, desired) from None
 
     def claim(stored: Record | None) -> Record:
         if stored is None:
@@ -168,7 +168,7 @@ def teardown(
     try:
         return driver.run()
     except Forbidden as refused:
-        raise rights_missing(cluster, desired, refused) from None
+        raise rights_missing(cluster, namespace, refused, desired) from None
 
 
 def _lease(cluster: Cluster, namespace: str, name: str, holder: str, clock: Clock) -> DriverLease:

@@ -277,7 +277,7 @@ class Driver:
 
     def remember(self) -> None:
         """Write the record when it says anything new; before any deletion it stands for."""
-        if self.stored is not None and self.stored.says_the_same(self.record):
+        if self.lease.leaving or (self.stored is not None and self.stored.says_the_same(self.record)):
             return
         self.record = self._told()
         base = self.stored
@@ -418,6 +418,8 @@ class Driver:
                 trouble.append(f"how this run ended could not be recorded: {error}")
         try:
             self.lease.release()
+            if phase == self.goal and not self.wrote:
+                self.wrote = self.lease.clear()
         except ClusterError as error:
             trouble.append(f"the Lease could not be released and expires by itself: {error}")
         if trouble:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gpustack_components.cluster import keys
-from gpustack_components.cluster.port import LEASE, AlreadyExists, Cluster, Conflict, Json
-from gpustack_components.cluster.readings import annotation, at, each, uid
+from gpustack_components.cluster.port import LEASE, AlreadyExists, Cluster, ClusterError, Conflict, Json
+from gpustack_components.cluster.readings import annotation, at, each, name, uid
 from gpustack_components.rollout.contract import Clock
 from gpustack_components.rollout.liveness import Holder
 
@@ -19,6 +19,8 @@ DURATION = 900.0
 RENEWAL = 300.0
 """Seconds between renewals."""
 _MARGIN = 60.0
+_TERMINATED = "being terminated"
+"""What an API server says of a create in a namespace that is being deleted."""
 
 _TOKEN = "modeldeployment.gpustack.ai/driver-token"  # noqa: S105 (not a password)
 _MACHINE = "modeldeployment.gpustack.ai/driver-machine"
@@ -52,12 +54,15 @@ class DriverLease:
         self._holder = holder
         self._clock = clock
         self._held: Json | None = None
+        self.leaving = False
+        """Whether the namespace is being deleted: nothing can be made there any more, only removed, which two drivers
+        may do at a time."""
         self._renewed = (0.0, clock.now())
 
     @property
     def held(self) -> bool:
-        """Whether this run holds it."""
-        return self._held is not None
+        """Whether this run may act: it holds the Lease, or nobody can get one any more."""
+        return self._held is not None or self.leaving
 
     def acquire(self) -> HeldBy | None:
         """Take the Lease; the other driver when there is one at work."""
@@ -67,12 +72,17 @@ class DriverLease:
                 return None
             except AlreadyExists:
                 standing = self._cluster.get(LEASE, self._namespace, self._name)
+            except ClusterError as error:
+                if _TERMINATED not in str(error):
+                    raise
+                self.leaving = True
+                return None
             if standing is None:
                 continue
             if annotation(standing, _TOKEN) == self._holder.token:
                 self._keep(standing)
                 return None
-            left = self._left(standing)
+            left = _left(self._cluster, standing)
             if left > 0 and not _holder(standing).provably_dead():
                 words = str(at(standing, "spec", "holderIdentity") or "somebody")
                 return HeldBy(words, str(at(standing, "spec", "acquireTime") or ""), left)
@@ -109,6 +119,11 @@ class DriverLease:
             self._cluster.delete(LEASE, self._namespace, self._name, uid=uid(self._held))
             self._held = None
 
+    def clear(self) -> bool:
+        """Remove the Lease that a killed run left behind, without taking it; whether there was one."""
+        left = abandoned(self._cluster, self._namespace, self._name)
+        return left is not None and self._cluster.delete(LEASE, self._namespace, self._name, uid=uid(left))
+
     def _keep(self, stored: Json) -> None:
         self._held = stored
         self._renewed = (self._clock.monotonic(), self._clock.now())
@@ -143,18 +158,32 @@ class DriverLease:
             },
         }
 
-    def _left(self, standing: Json) -> float:
-        """Seconds until a Lease that stands may be taken over, all by the API server's clock."""
-        written = [at(entry, "time") for entry in each(standing, "metadata", "managedFields")]
-        written.append(at(standing, "metadata", "creationTimestamp"))
-        last = max((moment for text in written if (moment := _moment(text)) is not None), default=None)
-        probe = self._object()
-        probe["metadata"] = {"generateName": f"{self._name}-", "namespace": self._namespace}
-        now = _moment(at(self._cluster.create(probe, dry_run=True), "metadata", "creationTimestamp"))
-        if last is None or now is None:
-            return DURATION
-        duration = at(standing, "spec", "leaseDurationSeconds")
-        return (float(duration) if isinstance(duration, int) else DURATION) + _MARGIN - (now - last).total_seconds()
+
+def abandoned(cluster: Cluster, namespace: str, name: str) -> Json | None:
+    """A Lease of that name whose driver has ended without releasing it; None when there is none. Raises
+    `ClusterError`."""
+    standing = cluster.get(LEASE, namespace, name)
+    if standing is None or not (_holder(standing).provably_dead() or _left(cluster, standing) <= 0):
+        return None
+    return standing
+
+
+def _left(cluster: Cluster, standing: Json) -> float:
+    """Seconds until a Lease that stands may be taken over, all by the API server's clock."""
+    written = [at(entry, "time") for entry in each(standing, "metadata", "managedFields")]
+    written.append(at(standing, "metadata", "creationTimestamp"))
+    last = max((moment for text in written if (moment := _moment(text)) is not None), default=None)
+    namespace = at(standing, "metadata", "namespace")
+    probe = {
+        "apiVersion": LEASE.api_version,
+        "kind": LEASE.kind,
+        "metadata": {"generateName": f"{name(standing)}-", "namespace": namespace},
+    }
+    now = _moment(at(cluster.create(probe, dry_run=True), "metadata", "creationTimestamp"))
+    if last is None or now is None:
+        return DURATION
+    duration = at(standing, "spec", "leaseDurationSeconds")
+    return (float(duration) if isinstance(duration, int) else DURATION) + _MARGIN - (now - last).total_seconds()
 
 
 def _holder(standing: Json) -> Holder:

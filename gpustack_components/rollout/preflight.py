@@ -4,12 +4,13 @@ A run asks before it takes the Lease and is refused with every sentence at once;
 warnings, as far as they can be known before anything is brought about.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from gpustack_components.cluster.port import (
     CONFIG_MAP,
+    ENDPOINT_SLICE,
     LEASE,
     NAMESPACE,
     POD,
@@ -32,20 +33,28 @@ from gpustack_components.rollout.role_pass import judge
 Rights = tuple[tuple[Kind, tuple[str, ...]], ...]
 """Kinds, each with the verbs a run uses on it, as RBAC spells them."""
 
+_POD_PROXY = Kind(POD.api_version, POD.kind, f"{POD.plural}/proxy")
+
 RIGHTS: Rights = (
     (POD, ("get", "list", "watch", "create", "patch", "delete")),
     (WORKLOAD, ("list", "watch", "delete")),
     (SERVICE, ("get", "list", "create", "delete")),
     (CONFIG_MAP, ("get", "create", "update", "delete")),
     (LEASE, ("get", "create", "update", "delete")),
+    (ENDPOINT_SLICE, ("list",)),
+    (_POD_PROXY, ("get",)),
 )
-"""Everything a run may do to a deployment from its first Pod to its removal."""
+"""Everything a run may do to a deployment from its first Pod to its removal. Events are a courtesy, and not among
+them."""
 
 _READ_BEFORE = frozenset({(POD, "list"), (WORKLOAD, "list"), (SERVICE, "list"), (CONFIG_MAP, "get")})
 """What every run has done once before it comes here."""
 _ONLY_TOGETHER = frozenset({(POD, "get"), (SERVICE, "get"), (SERVICE, "create"), (SERVICE, "delete")})
 """What is done for replicas of more than one Pod alone, whose Pods have fixed names and a headless Service."""
-_NOT_IN_TEARDOWN = frozenset({(POD, "get"), (POD, "create"), (SERVICE, "get"), (SERVICE, "create")})
+_ONLY_RETIRING = frozenset({(ENDPOINT_SLICE, "list"), (_POD_PROXY, "get")})
+"""What is done where replicas are withdrawn and drained before they are deleted."""
+_ONLY_CREATING = frozenset({(POD, "get"), (POD, "create"), (SERVICE, "get"), (SERVICE, "create")})
+"""What a removal does not do."""
 
 _granted: WeakKeyDictionary[Cluster, set[tuple[Kind, str, str]]] = WeakKeyDictionary()
 
@@ -74,7 +83,7 @@ def preflight(
     if not sentences:
         sentences = [
             *queue_findings(cluster, desired.namespace, roles, pause=pause),
-            *_lacking(cluster, desired, _READ_BEFORE),
+            *_lacking(cluster, desired.namespace, _spared(desired) | _READ_BEFORE),
         ]
     if not sentences and desired.hold("weights") is None:
         sentences = [sentence for role in roles for sentence in _probe(cluster, desired.namespace, role, render)]
@@ -106,14 +115,19 @@ def warnings(
         queues = [*queue_findings(cluster, desired.namespace, roles, to_come.queues, to_come.flavors)]
     except NotServed as error:
         return missing(cluster, desired.namespace, error).sentences
-    rights = [*_lacking(cluster, desired, _READ_BEFORE)]
+    rights = [*_lacking(cluster, desired.namespace, _spared(desired) | _READ_BEFORE)]
     probed = [] if rights or desired.holds else [*_probe(cluster, desired.namespace, roles[0], render)]
     return tuple(dict.fromkeys((*queues, *rights, *probed)))
 
 
-def rights_missing(cluster: Cluster, desired: Desired, refused: Forbidden) -> RolloutRefused:
-    """The refusal of a run whose first reads were forbidden: everything it lacks, not only what it met first."""
-    sentences = [*_lacking(cluster, desired)]
+def rights_missing(
+    cluster: Cluster, namespace: str, refused: Forbidden, desired: Desired | None = None
+) -> RolloutRefused:
+    """The refusal of a run whose first reads were forbidden: everything it lacks, not only what it met first.
+
+    Without `desired`, of everything a run may do.
+    """
+    sentences = [*_lacking(cluster, namespace, _spared(desired) if desired is not None else frozenset())]
     return RolloutRefused(*(sentences or [str(refused)]))
 
 
@@ -149,29 +163,40 @@ def _leaving(found: Json, namespace: str) -> Iterator[str]:
         yield f"namespace {namespace} is being deleted: wait until it is gone and create it again."
 
 
-def _lacking(cluster: Cluster, desired: Desired, proven: Iterable[tuple[Kind, str]] = frozenset()) -> Iterator[str]:
+def _spared(desired: Desired) -> frozenset[tuple[Kind, str]]:
+    """The rights that this deployment can do without; one without roles is being removed."""
+    if not desired.roles:
+        return _ONLY_CREATING | _ONLY_RETIRING
+    together = frozenset[tuple[Kind, str]]() if any(role.size > 1 for role in desired.roles) else _ONLY_TOGETHER
+    if desired.protocol is None:
+        return together | _ONLY_RETIRING
+    return together - {(SERVICE, "get")}
+
+
+def _lacking(cluster: Cluster, namespace: str, spared: frozenset[tuple[Kind, str]]) -> Iterator[str]:
     """One sentence for each kind on which these credentials lack a verb; rights once found are not asked for again."""
     known = _granted.setdefault(cluster, set())
-    skipped = set(proven)
-    if not desired.roles:
-        skipped |= _NOT_IN_TEARDOWN
-    elif all(role.size == 1 for role in desired.roles):
-        skipped |= _ONLY_TOGETHER
 
     def may(kind: Kind, verb: str) -> bool:
-        key = (kind, verb, desired.namespace)
-        if key not in known and cluster.may(verb, kind, desired.namespace):
+        key = (kind, verb, namespace)
+        if key not in known and _may(cluster, verb, kind, namespace):
             known.add(key)
         return key in known
 
     for kind, verbs in RIGHTS:
-        lacked = [verb for verb in verbs if (kind, verb) not in skipped and not may(kind, verb)]
+        lacked = [verb for verb in verbs if (kind, verb) not in spared and not may(kind, verb)]
         if lacked:
             group = kind.api_version.rpartition("/")[0] or '""'
             yield (
-                f"these credentials may not {', '.join(lacked)} {kind.plural} in namespace {desired.namespace}: grant "
+                f"these credentials may not {', '.join(lacked)} {kind.plural} in namespace {namespace}: grant "
                 f"a Role with apiGroups [{group}], resources [{kind.plural}], verbs [{', '.join(verbs)}]."
             )
+
+
+def _may(cluster: Cluster, verb: str, kind: Kind, namespace: str) -> bool:
+    if kind == _POD_PROXY:
+        return cluster.may(verb, POD, namespace, subresource="proxy")
+    return cluster.may(verb, kind, namespace)
 
 
 def _probe(

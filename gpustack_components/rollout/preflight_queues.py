@@ -74,25 +74,28 @@ def _behind(
                 f"{label}, to which role {named} is submitted, does not exist: create it with the role's ClusterQueue "
                 "behind it."
             )
-            return (to_come[local], "") if local in to_come else (None, missing)
+            return _usable(to_come[local]) if local in to_come else (None, missing)
         if sentence := _stopped(standing, label):
             return None, sentence
         behind = str(at(standing, "spec", "clusterQueue") or "")
         queue = cluster.get(CLUSTER_QUEUE, None, behind)
         if queue is None:
             missing = f"ClusterQueue {behind}, to which {label} leads, does not exist."
-            return (to_come[local], "") if local in to_come else (None, missing)
-        if sentence := _stopped(queue, f"ClusterQueue {behind}"):
-            return None, sentence
-        for seconds in _SETTLING if pause is not None else ():
-            if not _inactive(queue):
+            return _usable(to_come[local]) if local in to_come else (None, missing)
+        for seconds in _SETTLING:
+            if pause is None or _stopped(queue, behind) or not _inactive(queue):
                 break
-            assert pause is not None
             pause(seconds)
             queue = cluster.get(CLUSTER_QUEUE, None, behind) or queue
-        return queue, _inactive(queue)
+        return _usable(queue)
     except Forbidden:
         return None, ""
+
+
+def _usable(queue: Json) -> tuple[Json | None, str]:
+    """The ClusterQueue, or why it admits nothing."""
+    sentence = _stopped(queue, f"ClusterQueue {name(queue)}") or _inactive(queue)
+    return (None, sentence) if sentence else (queue, "")
 
 
 def _stopped(queue: Json, label: str) -> str:
