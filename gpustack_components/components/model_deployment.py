@@ -112,6 +112,7 @@ class ModelDeployment(pulumi.ComponentResource):
         for sentence in map(str, problems):
             pulumi.log.error(sentence, self)
         self._tell(judgement)
+        self._miss_namespace(shared, target, opts)
         stands_on = self._declare(shared, target, resource_name, composed, asked, judgement, observed, opts)
         rollout = self._roll(shared, resource_name, inputs, composed, problems, target, (*depended, *stands_on))
         self.phase, self.reasons = rollout.phase, rollout.reasons
@@ -176,6 +177,16 @@ class ModelDeployment(pulumi.ComponentResource):
         for sentence in judgement.sentences:
             pulumi.log.error(sentence, self)
 
+    def _miss_namespace(self, shared: Program, target: Target, opts: pulumi.ResourceOptions | None) -> None:
+        """Say in a preview that the namespace is not there, unless the program may be about to make it."""
+        if not pulumi.runtime.is_dry_run() or _makes_namespace(opts) or shared.survey(target, self.namespace).exists:
+            return
+        text = (
+            f"namespace {self.namespace} does not exist, and nothing in depends_on of opts makes it: create it, add "
+            "the Namespace of this program to depends_on, or correct metadata.namespace"
+        )
+        pulumi.log.warn(text, self)
+
     def _declare(
         self,
         shared: Program,
@@ -229,6 +240,22 @@ class ModelDeployment(pulumi.ComponentResource):
                 hooks=pulumi.ResourceHookBinding(after_create=[hook], after_update=[hook]),
             ),
         )
+
+
+_MAKERS = ("kubernetes:core/v1:Namespace", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh")
+
+
+def _makes_namespace(opts: pulumi.ResourceOptions | None) -> bool:
+    """Whether something the deployment depends on may make its namespace: a Namespace, a component, a set of
+    manifests, or what is not known before the update."""
+    given: Any = (opts.depends_on if opts is not None else None) or ()
+    depends_on = cast("Sequence[object]", given if isinstance(given, Sequence) else (given,))
+    for one in depends_on:
+        if not isinstance(one, pulumi.Resource) or isinstance(one, pulumi.ComponentResource):
+            return True
+        if one.pulumi_resource_type.startswith(_MAKERS):
+            return True
+    return False
 
 
 _SHOWN = (request.METADATA, request.SPEC, request.BINDINGS, request.SETTINGS, request.TIMEOUTS)

@@ -15,7 +15,7 @@ from pulumi.runtime.settings import get_root_resource
 
 from gpustack_components.cluster import keys, readings
 from gpustack_components.cluster.binding_objects import Reading, operator_runs, read_named
-from gpustack_components.cluster.port import LOCAL_QUEUE, Cluster, ClusterError
+from gpustack_components.cluster.port import LOCAL_QUEUE, NAMESPACE, Cluster, ClusterError, Forbidden
 from gpustack_components.components.config import adopted, configured_cluster
 from gpustack_components.components.request import Request
 
@@ -90,6 +90,8 @@ class Survey:
     """Whether the operator runs, which makes every queue itself."""
     queues: Mapping[str, str] = field(default_factory=dict[str, str])
     """Owner mark of every LocalQueue by name; empty text: no mark."""
+    exists: bool = True
+    """False when the namespace is known not to exist."""
 
 
 def survey(target: Target, namespace: str) -> Survey:
@@ -97,12 +99,23 @@ def survey(target: Target, namespace: str) -> Survey:
     try:
         if target.cluster is None:
             return Survey()
+        exists = _exists(target.cluster, namespace)
         if target.operator:
-            return Survey(operator=True)
+            return Survey(operator=True, exists=exists)
+        if not exists:
+            return Survey(exists=False)
         queues = target.cluster.list(LOCAL_QUEUE, namespace).items
     except ClusterError:
         return Survey()
     return Survey(queues={readings.name(one): readings.annotation(one, keys.OWNER) or "" for one in queues})
+
+
+def _exists(cluster: Cluster, namespace: str) -> bool:
+    """Whether a namespace exists; one that may not be read does. Raises `ClusterError`."""
+    try:
+        return cluster.get(NAMESPACE, None, namespace) is not None
+    except Forbidden:
+        return True
 
 
 @dataclass(eq=False)

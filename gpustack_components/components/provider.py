@@ -28,7 +28,7 @@ from pulumi.dynamic import (
 from pulumi.output import Unknown
 from pulumi.runtime.rpc import contains_unknowns
 
-from gpustack_components.cluster.port import ClusterError
+from gpustack_components.cluster.port import ClusterError, Forbidden
 from gpustack_components.cluster.readings import at
 from gpustack_components.components import engine_link, interruption
 from gpustack_components.components import request as keys
@@ -38,6 +38,7 @@ from gpustack_components.rollout.contract import Outcome, RolloutRefused, Wanted
 
 if TYPE_CHECKING:
     from gpustack_components.cluster.port import Cluster
+    from gpustack_components.components.judgement import Judgement
     from gpustack_components.components.preview import Shown
 
 P = ParamSpec("P")
@@ -209,7 +210,7 @@ class RolloutProvider(ResourceProvider):
             raise RolloutError(f"{asked.label}: not known although the update runs: {', '.join(hidden)}")
         try:
             cluster = self._connect(asked)
-            judgement = prepare(asked, cluster)
+            judgement = _allowed(asked, cluster, partial(prepare, asked, cluster))
         except (RolloutRefused, ClusterError) as failure:
             raise RolloutError(f"{asked.label} was not begun: {failure}") from None
         if judgement.resolved is None or judgement.document is None or judgement.blind:
@@ -245,6 +246,17 @@ class RolloutProvider(ResourceProvider):
             keys.READY: outcome.phase == CONVERGED and timeouts.ready > 0,
             keys.ENDPOINT: endpoint,
         }
+
+
+def _allowed(asked: Request, cluster: "Cluster", read: "Callable[[], Judgement]") -> "Judgement":
+    """What `read` reads; where it is forbidden, every right that a rollout lacks is said. Raises `RolloutRefused` and
+    `ClusterError`."""
+    from gpustack_components.rollout.preflight import rights_missing
+
+    try:
+        return read()
+    except Forbidden as refused:
+        raise rights_missing(cluster, asked.namespace, refused) from None
 
 
 def _load() -> None:

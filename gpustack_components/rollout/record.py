@@ -86,7 +86,7 @@ class Record:
                 keys.APP_INSTANCE: self.name,
                 keys.MANAGED_BY: keys.FIELD_MANAGER,
             },
-            "annotations": {keys.OWNER: self.owner},
+            "annotations": {keys.OWNER: self.owner, keys.DESCRIPTION: _description(self.name)},
         }
         if self.resource_version:
             metadata |= {"uid": self.uid, "resourceVersion": self.resource_version}
@@ -138,6 +138,13 @@ class Record:
             uid=uid(obj),
             resource_version=str(at(obj, "metadata", "resourceVersion") or ""),
         )
+
+
+def _description(deployment: str) -> str:
+    return (
+        f"What gpustack-components remembers of ModelDeployment {deployment}, and the owner of its Pods: deleting it "
+        "deletes them."
+    )
 
 
 def record_name(deployment: str) -> str:
