@@ -1,4 +1,4 @@
-"""Simulated engines: real HTTP servers that answer as vLLM and SGLang do, take their time, and note what they were asked."""
+"""Simulated engines: real HTTP servers that answer as vLLM and SGLang do, and note what they were asked."""
 
 import contextlib
 import json

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from gpustack_components.cluster.port import CONFIG_MAP, POD
+from gpustack_components.cluster.port import CONFIG_MAP
 from sandbox.processes import wait_until
 from tests.render import build
 from tests.routers.engines import Engine
@@ -48,9 +48,7 @@ class Front:
 
     def endpoint(self, engine: Engine) -> str:
         """Address and port of an engine's Pod."""
-        pod = self.site.cluster.get(POD, self.site.namespace, engine.name)
-        assert pod
-        return f"{pod['status']['podIP']}:8000"
+        return f"{self.site.pod(engine)['status']['podIP']}:8000"
 
     def seen(self, what: str) -> list[Json]:
         """What the picker saw: `request` or `response`."""

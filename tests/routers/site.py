@@ -124,6 +124,12 @@ class Site:
         assert wait_until(lambda: pod in self.kubelet.engines, seconds=20), f"Pod {pod} got no engine"
         return self.kubelet.engines[pod]
 
+    def pod(self, engine: Engine) -> Json:
+        """The Pod of an engine as it stands."""
+        pod = self.cluster.get(POD, self.namespace, engine.name)
+        assert pod, f"Pod {engine.name} is gone"
+        return pod
+
     def delete(self, engine: Engine) -> None:
         """Ask for the deletion of an engine's Pod."""
         self.cluster.delete(POD, self.namespace, engine.name)
@@ -131,6 +137,10 @@ class Site:
     def gone(self, engine: Engine) -> bool:
         """Whether the Pod has left the cluster."""
         return self.cluster.get(POD, self.namespace, engine.name) is None
+
+    def wait_gone(self, *engines: Engine) -> None:
+        """Wait until the Pods have left the cluster."""
+        assert wait_until(lambda: all(map(self.gone, engines)), seconds=28), "a Pod outlived its drain"
 
     def apply(self, resolved: ResolvedDeployment) -> list[Json]:
         """Create the router's objects as rendered; returns its containers as the API server stored them."""
@@ -190,6 +200,7 @@ class Site:
         self,
         *,
         path: str = "/v1/completions",
+        text: str = "",
         tokens: int = 1,
         port: int = 8081,
         headers: dict[str, str] | None = None,
@@ -197,7 +208,7 @@ class Site:
         **fields: Any,
     ) -> Answer:
         """Ask for a completion at 127.0.0.1 of the network, and read it to the end or until it breaks off."""
-        prompt: Json = {"prompt": f"{uuid.uuid4()} what now?"}
+        prompt: Json = {"prompt": text or f"{uuid.uuid4()} what now?"}
         if path.endswith("chat/completions"):
             prompt = {"messages": [{"role": "user", "content": prompt["prompt"]}]}
         body = {"model": MODEL, **prompt, "max_tokens": tokens, **fields}
@@ -275,3 +286,45 @@ class InFlight:
         assert self.failure is None, self.failure
         assert self.answer, f"no answer within {seconds} s"
         return self.answer
+
+
+class Load:
+    """Clients that ask for completions, one after the other, between `with` and its end."""
+
+    def __init__(self, site: Site, clients: int, **options: Any) -> None:
+        self.answers: list[Answer] = []
+        """Everything answered."""
+        self.failures: list[Exception] = []
+        """Requests that got no answer at all."""
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._ask, args=(site, number % 2 == 0, options), daemon=True)
+            for number in range(clients)
+        ]
+
+    def __enter__(self) -> "Load":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    def _ask(self, site: Site, stream: bool, options: Json) -> None:
+        while not self._stop.is_set():
+            try:
+                self.answers.append(site.complete(stream=stream, **options))
+            except Exception as failure:
+                self.failures.append(failure)
+
+    @property
+    def lost(self) -> list[object]:
+        """Requests that were not answered completely."""
+        incomplete = [
+            answer
+            for answer in self.answers
+            if answer.status != 200 or ("data: " in answer.text and not answer.complete)
+        ]
+        return [*incomplete, *self.failures]
