@@ -200,7 +200,7 @@ class RolloutProvider(ResourceProvider):
             return _connection(kubeconfig, context, hasty)
 
     def _converge(self, asked: Request, props: Json) -> Json:
-        from gpustack_components.components.judgement import encode, read_timeouts
+        from gpustack_components.components.judgement import read_timeouts
         from gpustack_components.components.observation import endpoint_of
         from gpustack_components.components.preview import prepare
         from gpustack_components.rollout.converge import converge
@@ -215,13 +215,7 @@ class RolloutProvider(ResourceProvider):
             raise RolloutError(f"{asked.label} was not begun: {failure}") from None
         if judgement.resolved is None or judgement.document is None or judgement.blind:
             raise RolloutError("\n".join((f"{asked.label} cannot be brought about:", *judgement.sentences)))
-        wanted = Wanted.of(
-            judgement.resolved,
-            encode(judgement.document),
-            owner=asked.owner,
-            holder=_holder(asked),
-            adopt=frozenset(asked.adopt),
-        )
+        wanted = _wanted(asked, judgement, cluster)
         timeouts = read_timeouts(asked)[0]
         with interruption.operation() as stop:
             try:
@@ -246,6 +240,24 @@ class RolloutProvider(ResourceProvider):
             keys.READY: outcome.phase == CONVERGED and timeouts.ready > 0,
             keys.ENDPOINT: endpoint,
         }
+
+
+def _wanted(asked: Request, judgement: "Judgement", cluster: "Cluster") -> Wanted:
+    """What a judgement asks a run to bring about; while weights hold it back, the run judges the request again. Raises
+    `RolloutRefused` when the request cannot be brought about."""
+    from gpustack_components.components.judgement import encode
+    from gpustack_components.components.preview import prepare
+
+    if judgement.resolved is None or judgement.document is None or judgement.blind:
+        raise RolloutRefused(*judgement.sentences)
+    return Wanted.of(
+        judgement.resolved,
+        encode(judgement.document),
+        owner=asked.owner,
+        holder=_holder(asked),
+        adopt=frozenset(asked.adopt),
+        again=lambda: _wanted(asked, prepare(asked, cluster), cluster),
+    )
 
 
 def _allowed(asked: Request, cluster: "Cluster", read: "Callable[[], Judgement]") -> "Judgement":

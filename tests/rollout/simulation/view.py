@@ -1,6 +1,7 @@
 """How the executor looks at a simulated cluster when nothing else is to happen than the cluster's own steps."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from random import Random
 
 from gpustack_components.cluster.port import POD, WORKLOAD, Json
@@ -21,6 +22,9 @@ class SimulatedView:
         self._chance = chance
         self._known = Snapshot((), ())
         self._shown = -1
+        self._attending: tuple[Named, ...] = ()
+        self._stood: list[Json | None] = []
+        self._changes = 0
         self.after_look: Callable[[Snapshot], None] = lambda known: None
         """Called after every look that asks nothing: what the driver does not know of yet."""
 
@@ -47,11 +51,15 @@ class SimulatedView:
             self.fresh()
 
     def attend(self, objects: tuple[Named, ...]) -> tuple[Named, ...]:
+        self._attending = objects
         return objects
 
     @property
     def attended(self) -> int:
-        return self._cluster.version
+        standing = [deepcopy(self._cluster.objects.get((one.kind.kind, one.name))) for one in self._attending]
+        if standing != self._stood:
+            self._stood, self._changes = standing, self._changes + 1
+        return self._changes
 
     def close(self) -> None:
         pass
