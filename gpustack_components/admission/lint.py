@@ -1,17 +1,23 @@
-"""What is admitted and still worth a word: warnings, never refusals (api sheet 4.3, 9; rendering sheet 10)."""
+"""What is admitted and still worth a word: warnings, never refusals (api sheet 4.3, 9; rendering sheet 10;
+router sheet 10)."""
 
+import re
 from collections.abc import Iterator
 
 from gpustack_components.admission.case import Case, RoleCase
 from gpustack_components.admission.rule import UPDATE, Rule
 from gpustack_components.admission.volumes import meet
-from gpustack_components.api.command_line.flags import occurrences
+from gpustack_components.api.command_line.flags import names_flag, occurrences
 from gpustack_components.api.command_line.owned import VLLM
 from gpustack_components.api.refusal import Refusal
+from gpustack_components.bindings import shape
 from gpustack_components.bindings.kv_cache import CLIENT_CONFIG_PATH
 
 _API_KEY = "--api-key"
 _API_KEY_VARIABLE = "VLLM_API_KEY"
+_SCALE_OUT = "--enable-scale-out"
+_VERSION_IN_TAG = re.compile(r"(?:\bv|vllm-?v?)(\d{1,4})\.(\d{1,4})")
+_COUNTS_ON_REQUEST = (0, 30)
 _OPTIONAL = {
     "size": "size",
     "resources": "resources",
@@ -41,6 +47,17 @@ API_KEY_UNREADY = Rule(
     paths=("spec.roles[].extraArgs[]", "spec.roles[].env[]"),
     severity="warn",
 )
+ROUTER_TOKEN_COUNTING = Rule(
+    id="router-token-counting",
+    subject="router",
+    layer="review",
+    when="the vLLM role that counts tokens for llm-d-router does not pass `--enable-scale-out`, without which vLLM "
+    "counts none from 0.30 on; an image whose tag names an older one is left alone",
+    way_out="Add `--enable-scale-out` to the role's arguments.",
+    source="router 10",
+    paths=("spec.roles[].extraArgs", "spec.roles[].command"),
+    severity="warn",
+)
 ROLE_FIELDS_DROPPED = Rule(
     id="role-fields-dropped",
     subject="identity",
@@ -65,7 +82,7 @@ CLIENT_CONFIG_MOUNT = Rule(
     severity="warn",
 )
 
-RULES = (API_KEY_UNREADY, ROLE_FIELDS_DROPPED, CLIENT_CONFIG_MOUNT)
+RULES = (API_KEY_UNREADY, ROUTER_TOKEN_COUNTING, ROLE_FIELDS_DROPPED, CLIENT_CONFIG_MOUNT)
 
 
 def warn_api_keys(case: Case, role: RoleCase) -> Iterator[Refusal]:
@@ -81,6 +98,27 @@ def warn_api_keys(case: Case, role: RoleCase) -> Iterator[Refusal]:
     for position, variable in enumerate(role.role.env):
         if variable.name == _API_KEY_VARIABLE:
             yield API_KEY_UNREADY.refuse(f"{role.path}.env[{position}]", f"{_API_KEY_VARIABLE}: {message}")
+
+
+def warn_token_counting(case: Case) -> Iterator[Refusal]:
+    """A tokenizer that answers no counts, so that prefixes and prompt lengths are guessed."""
+    router = case.spec.router
+    if router is None or router.name != shape.PICKER or case.engine != VLLM:
+        return
+    counting = shape.tokenizer(case.spec)
+    role = case.new.by_name[counting.name]
+    if not _counts_unasked(counting.image or case.spec.engine.image) and not names_flag(VLLM, role.stream, _SCALE_OUT):
+        yield ROUTER_TOKEN_COUNTING.refuse(
+            role.stream_path,
+            f'{router.name} asks role "{role.name}" for token counts, which vLLM 0.30 and newer gives only with '
+            f"{_SCALE_OUT}; add it, or requests are scored and split without counts",
+        )
+
+
+def _counts_unasked(image: str) -> bool:
+    """Whether the image's tag names a vLLM that counts tokens without being told to; a tag without one names none."""
+    version = _VERSION_IN_TAG.search(image.rpartition("/")[2])
+    return version is not None and (int(version[1]), int(version[2])) < _COUNTS_ON_REQUEST
 
 
 def warn_dropped_fields(case: Case, role: RoleCase) -> Iterator[Refusal]:

@@ -252,6 +252,7 @@ def _review_deployment(
     for role in case.new.roles:
         for check in _LINTS:
             _run(warnings, check, lambda check=check, role=role: check(case, role))
+    _run(warnings, lint.warn_token_counting, lambda: lint.warn_token_counting(case))
     return _verdict(document, refusals, warnings, case.unjudged)
 
 

@@ -76,6 +76,17 @@ def is_encoded(spec: "ModelDeploymentSpec") -> bool:
     return spec.router is not None and spec.router.name == PICKER and {"Encode", "Prefill", "Decode"} <= kinds
 
 
+def tokenizer(spec: "ModelDeploymentSpec") -> "Role":
+    """The role whose servers count tokens for the picker: the first by name that is Prefill, else Server, else of any
+    kind (router sheet 10)."""
+    ordered = sorted(spec.roles, key=lambda role: role.name)
+    for wanted in ("Prefill", "Server"):
+        for role in ordered:
+            if kind(role) == wanted:
+                return role
+    return ordered[0]
+
+
 def can_qualify(role: "Role") -> bool:
     """Whether members of the role can be labelled endpoint-eligible: a managed Server or Decode role (router sheet
     6.4)."""

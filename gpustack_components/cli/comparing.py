@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from gpustack_components.api.model_deployment import ModelDeployment
     from gpustack_components.bindings.catalog import Bindings
     from gpustack_components.bindings.resolve import Resolution, ResolvedDeployment
-    from gpustack_components.render.difference import Change, FloorDifference, RoleDifference
+    from gpustack_components.render.difference import (
+        Change,
+        FloorDifference,
+        RoleDifference,
+        RouterDifference,
+    )
 
 Json = dict[str, Any]
 Resolve = Callable[["ModelDeployment", "Bindings"], "Resolution"]
@@ -40,6 +45,8 @@ class Compared:
     """The roles that differ; all of them when the deployment is new or gone."""
     floor: "FloorDifference | None" = None
     """How the oldest render version that may go on running differs; None when it is asked for as before."""
+    router: "RouterDifference | None" = None
+    """How the router differs; None when it does not, or when the deployment is new or gone."""
 
 
 def read_before(old: str, files: Sequence[str]) -> "dict[Identity, RawDocument]":
@@ -58,7 +65,7 @@ def compare(
     Objects a deployment depends on and that `before` does not hold are taken to be the same before the edit. Raises
     `CommandError` when the earlier documents cannot be read or rendered, or the Pods of one side are held.
     """
-    from gpustack_components.render.difference import difference, floors
+    from gpustack_components.render.difference import difference, floors, router_difference
 
     old = {(one.namespace, one.name): one for one in _resolved(before, judgement, resolve)}
     held = [
@@ -75,7 +82,8 @@ def compare(
             compared.append(Compared(one.namespace, one.name, "new", _whole(one, new=True)))
         else:
             roles, floor = difference(earlier, one), floors(earlier, one)
-            compared.append(Compared(one.namespace, one.name, "both", roles, floor))
+            router = router_difference(earlier, one)
+            compared.append(Compared(one.namespace, one.name, "both", roles, floor, router))
     compared += [Compared(one.namespace, one.name, "gone", _whole(one, new=False)) for one in old.values()]
     return compared
 
@@ -125,6 +133,7 @@ def as_json(compared: Sequence[Compared]) -> Json:
                 "declared": one.declared,
                 "rolls": any(role.rolls for role in one.roles),
                 "renderVersionFloor": asdict(one.floor) if one.floor else None,
+                "router": _router_as_json(one.router) if one.router else None,
                 "roles": [
                     {
                         "role": role.role,
@@ -140,6 +149,14 @@ def as_json(compared: Sequence[Compared]) -> Json:
     }
 
 
+def _router_as_json(router: "RouterDifference") -> Json:
+    return {
+        "rolls": router.rolls,
+        "replicas": {"before": router.replicas[0], "after": router.replicas[1]},
+        "changes": [asdict(change) for change in router.changes],
+    }
+
+
 def lines(compared: Sequence[Compared]) -> Iterator[str]:
     """The differences for people: the roles that differ, and one line for each change in their Pods."""
     for index, one in enumerate(compared):
@@ -150,10 +167,13 @@ def lines(compared: Sequence[Compared]) -> Iterator[str]:
         if one.floor:
             yield f"  {_floor(one.floor)}"
         if not one.roles and not (one.floor and one.floor.raised):
-            yield "  no Pod changes and nothing rolls"
+            yield "  no engine Pod changes and no replica rolls" if one.router else "  no Pod changes and nothing rolls"
         for role in one.roles:
             yield f"  {role.role}: {_outcome(role)}"
             yield from (f"    {_worded(change)}" for change in role.changes)
+        if one.router:
+            yield f"  router: {_router_outcome(one.router)}"
+            yield from (f"    {_worded(change)}" for change in one.router.changes)
 
 
 def _floor(floor: "FloorDifference") -> str:
@@ -169,6 +189,15 @@ def _floor(floor: "FloorDifference") -> str:
     if floor.raised:
         return f"{told}: every role rolls its replicas that a version below {floor.after} rendered, one at a time"
     return f"{told}: rolls nothing"
+
+
+def _router_outcome(router: "RouterDifference") -> str:
+    before, after = router.replicas
+    if not before or not after:
+        many, one = ("are created", "is created") if after else ("leave", "leaves")
+        return f"{counted(before or after, 'router Pod')} {one if before + after == 1 else many}"
+    counts = "" if before == after else f"{before} -> {after} Pods; "
+    return f"{counts}{'its Pods are replaced' if router.rolls else 'no Pod of it is replaced'}, and no engine replica"
 
 
 def _outcome(role: "RoleDifference") -> str:

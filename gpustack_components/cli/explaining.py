@@ -1,4 +1,4 @@
-"""`render --explain`: one line for everything in a Pod, with the rule and the input field that put it there."""
+"""`render --explain`: one line for everything in a Pod or a router, with its rule and its input field."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 WIDTH = 100
-"""Characters of a value that a line shows."""
+"""Characters of a name or a value that a line shows."""
 _HEADINGS = ("PART", "NAME", "RULE", "FROM", "VALUE")
 _CONSTANT = "-"
 
@@ -35,6 +35,30 @@ class ExplainedPod:
     explained: "tuple[Explained, ...]"
     """Everything in the Pod, in the order of the manifest."""
 
+    @property
+    def place(self) -> str:
+        """Which Pod it is, for people."""
+        return f"{self.role}/{self.ordinal} member {self.member}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRouter:
+    """One deployment's router with the reasons for everything in it."""
+
+    namespace: str
+    """Namespace of the deployment."""
+    deployment: str
+    """Name of the deployment."""
+    router: str
+    """Which router it is."""
+    explained: "tuple[Explained, ...]"
+    """Everything in its objects, in the order of the manifests."""
+
+    @property
+    def place(self) -> str:
+        """Which router it is, for people."""
+        return f"router ({self.router})"
+
 
 def explain_pods(
     resolved: "Sequence[ResolvedDeployment]", role: str | None, ordinal: int | None, member: int | None
@@ -53,19 +77,30 @@ def explain_pods(
     ]
 
 
-def as_json(pods: Sequence[ExplainedPod]) -> Json:
+def explain_routers(resolved: "Sequence[ResolvedDeployment]") -> list[ExplainedRouter]:
+    """The router of each deployment that has one."""
+    from gpustack_components.render.router.explain import explain_router
+
+    return [
+        ExplainedRouter(one.namespace, one.name, one.router.name, explain_router(one))
+        for one in resolved
+        if one.router is not None
+    ]
+
+
+def as_json(pods: Sequence[ExplainedPod], routers: Sequence[ExplainedRouter]) -> Json:
     """The reasons as other tools read them; values are whole."""
-    return {"pods": [asdict(pod) for pod in pods]}
+    return {"pods": [asdict(pod) for pod in pods], "routers": [asdict(router) for router in routers]}
 
 
-def lines(pods: Sequence[ExplainedPod]) -> Iterator[str]:
-    """The reasons for people: a table for each Pod. Long values are cut, and columns are as wide as they need."""
-    for index, pod in enumerate(pods):
+def lines(pods: Sequence[ExplainedPod], routers: Sequence[ExplainedRouter]) -> Iterator[str]:
+    """The reasons for people: a table for each Pod and each router. Long values are cut, and columns are as wide as
+    they need."""
+    for index, one in enumerate((*pods, *routers)):
         if index:
             yield ""
-        place = f"{pod.role}/{pod.ordinal} member {pod.member}"
-        yield output.marked(f"{pod.namespace}/{pod.deployment} {place}", bold=True)
-        rows = [_HEADINGS, *(_row(line) for line in pod.explained)]
+        yield output.marked(f"{one.namespace}/{one.deployment} {one.place}", bold=True)
+        rows = [_HEADINGS, *(_row(line) for line in one.explained)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS) - 1)]
         for row in rows:
             cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]
@@ -76,7 +111,7 @@ def _row(line: "Explained") -> tuple[str, ...]:
     value = line.value
     if line.part.endswith("argument"):
         value = value.removeprefix(line.name).lstrip(" =")
-    return line.part, line.name, line.rule, line.field or _CONSTANT, cut(value)
+    return line.part, cut(line.name), line.rule, line.field or _CONSTANT, cut(value)
 
 
 def cut(value: str) -> str:

@@ -1,6 +1,6 @@
 """`render`: the objects a deployment becomes, in the order they are applied, and three views of them.
 
-`--explain` says why everything is in a Pod, `--diff` what an edit changes, `--graph` draws the deployment.
+`--explain` says why everything is in a Pod or a router, `--diff` what an edit changes, `--graph` draws the deployment.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,8 +47,8 @@ def render(
         bool,
         typer.Option(
             "--explain",
-            help="Instead of objects, say of everything in one Pod of each role which rule and which input field put "
-            "it there; --role, --ordinal and --member choose another Pod.",
+            help="Instead of objects, say of everything in one Pod of each role and in the router which rule and which "
+            "input field put it there; --role, --ordinal and --member choose another Pod.",
         ),
     ] = False,
     diff: Annotated[
@@ -56,8 +56,8 @@ def render(
         typer.Option(
             "--diff",
             metavar="FILE|git:REF[:PATH]",
-            help="Instead of objects, show what changed in which Pods since these documents, and what that rolls: a "
-            "file, a file at a Git revision, or the same files at that revision.",
+            help="Instead of objects, show what changed in which Pods and in the router since these documents, and "
+            "what that rolls: a file, a file at a Git revision, or the same files at that revision.",
             show_default=False,
         ),
     ] = None,
@@ -130,7 +130,8 @@ def render(
         _show(_graphs_as_json(chosen) if as_json else None, _graphs(chosen))
     elif explain:
         pods = explaining.explain_pods(chosen, role, ordinal, member)
-        _show(explaining.as_json(pods) if as_json else None, explaining.lines(pods))
+        routers = explaining.explain_routers(chosen) if role is None else []
+        _show(explaining.as_json(pods, routers) if as_json else None, explaining.lines(pods, routers))
     elif role is None:
         output.write_objects(_everything(chosen), as_json=as_json)
     else:

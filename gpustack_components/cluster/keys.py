@@ -53,6 +53,7 @@ NODES = "schedule.gpustack.ai/nodes"
 NODES_ON_DEMAND = "schedule.gpustack.ai/nodes-on-demand"
 """Annotation, `true`, on a ResourceFlavor whose nodes an autoscaler adds: that there are none yet is no mistake."""
 PROMETHEUS_PORT = "prometheus.io/port"
+PROMETHEUS_SCHEME = "prometheus.io/scheme"
 
 JOINT_CHECK = "gpustack-model-deployment-joint"
 """AdmissionCheck that holds the groups of a deployment of several roles until all have quota (rollout sheet 6)."""

@@ -1,4 +1,4 @@
-"""What an edit changes in which Pods, and whether it rolls them (`render --diff`)."""
+"""What an edit changes in which Pods and in the router, and whether it rolls them (`render --diff`)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 from gpustack_components.bindings.resolve import ResolvedDeployment
 from gpustack_components.cluster import keys
+from gpustack_components.cluster.port import Json
 from gpustack_components.render.explain import Explained, Part, explain
 from gpustack_components.render.fingerprint import fingerprint
+from gpustack_components.render.router import router_objects
+from gpustack_components.render.router.explain import explain_router
 from gpustack_components.render.version import CURRENT, floor
 
 
@@ -48,6 +51,18 @@ class RoleDifference:
 
 
 @dataclass(frozen=True, slots=True)
+class RouterDifference:
+    """How the router differs. No edit of it turns an engine replica over; adding and removing it may, by the roles."""
+
+    rolls: bool
+    """Whether its Pods are replaced: their template differs."""
+    replicas: tuple[int, int]
+    """Copies before and after; 0 where there is no router."""
+    changes: tuple[Change, ...]
+    """What differs in its objects, in the order of the manifests; empty where it is new or gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class FloorDifference:
     """How the oldest render version that may go on running differs (rollout sheet 2.2)."""
 
@@ -79,6 +94,22 @@ def difference(before: ResolvedDeployment, after: ResolvedDeployment) -> tuple[R
     return tuple(found for found in _roles(before, after) if found)
 
 
+def router_difference(before: ResolvedDeployment, after: ResolvedDeployment) -> RouterDifference | None:
+    """How the router differs; None when it does not."""
+    counts = tuple(side.router.replicas if side.router else 0 for side in (before, after))
+    if not all(counts):
+        return RouterDifference(False, (counts[0], counts[1]), ()) if any(counts) else None
+    if router_objects(before) == router_objects(after):
+        return None
+    changes = tuple(_changes(explain_router(before), explain_router(after)))
+    return RouterDifference(_router_pod(before) != _router_pod(after), (counts[0], counts[1]), changes)
+
+
+def _router_pod(resolved: ResolvedDeployment) -> Json:
+    """The Pod template of the router's Deployment."""
+    return next(one["spec"]["template"] for one in router_objects(resolved) if one["kind"] == "Deployment")
+
+
 def _roles(before: ResolvedDeployment, after: ResolvedDeployment) -> Iterator[RoleDifference]:
     old = {role.name: role for role in before.roles}
     new = {role.name: role for role in after.roles}
@@ -103,12 +134,12 @@ def _changes(before: tuple[Explained, ...], after: tuple[Explained, ...]) -> Ite
 
 
 def _numbered(lines: tuple[Explained, ...]) -> dict[tuple[str, str, int], Explained]:
-    """Lines by part, name and how often that name came before; the fingerprint, which says nothing by itself, is
-    left out."""
+    """Lines by part, name and how often that name came before; hashes, which say nothing by themselves, are left
+    out."""
     seen: Counter[tuple[str, str]] = Counter()
     found: dict[tuple[str, str, int], Explained] = {}
     for line in lines:
-        if line.name == keys.POD_SPEC_HASH:
+        if line.name in (keys.POD_SPEC_HASH, keys.ROUTER_CONFIG_HASH):
             continue
         found[line.part, line.name, seen[line.part, line.name]] = line
         seen[line.part, line.name] += 1

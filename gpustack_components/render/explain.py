@@ -35,8 +35,9 @@ Part = Literal[
     "sidecar argument",
     "sidecar env",
     "sidecar port",
+    "document",
 ]
-"""What kind of thing in a Pod is explained."""
+"""What kind of thing in a Pod or a router is explained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ def _sidecar(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterator[Expla
             yield _line("sidecar field", name, proxy[name], there)
     origins = {"--port": external, "--model-server-port": own, "--kv-connector": Origin(rule, "spec.engine.name")}
     origins |= {"--enable-tls": own, "--tls-insecure-skip-verify": own}
+    origins["--ec-connector"] = Origin(rule, "setting model-deployment-routing-sidecar-ec-connector")
     for token in proxy["args"]:
         flag = token.partition("=")[0]
         yield _line("sidecar argument", flag, token, origins.get(flag, there))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from gpustack_components.admission.volumes import meet
-from gpustack_components.api.names import role_service, router_name
+from gpustack_components.api.names import ROUTER_SERVICE_PORT, role_service, router_name
 from gpustack_components.bindings.kv_cache import CLIENT_CONFIG_PATH
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.bindings.shape import PICKER, is_pair
@@ -33,7 +33,9 @@ def diagram(resolved: ResolvedDeployment) -> str:
     lines = [f"{resolved.namespace}/{resolved.name}: {resolved.engine}, {router}, {store}", ""]
     if spec.router:
         reached = ", ".join(role.name for role in resolved.roles)
-        lines += [f"callers -> {router_name(resolved.name)} ({router}) -> {reached}", ""]
+        copies = f", {resolved.router.replicas} Pods" if resolved.router and resolved.router.replicas > 1 else ""
+        front = f"{router_name(resolved.name)}:{ROUTER_SERVICE_PORT} ({router}{copies})"
+        lines += [f"callers -> {front} -> {reached}", ""]
     else:
         lines += [f"callers -> {resolved.name} -> {resolved.roles[0].name}", ""]
     for role in resolved.roles:

@@ -5,6 +5,7 @@ from typing import Any
 from gpustack_components.bindings.images import redirected
 from gpustack_components.bindings.listen import BOOTSTRAP_PORT, Port
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
+from gpustack_components.bindings.shape import is_encoded
 from gpustack_components.render.environment import from_field, literal
 
 ROUTING_PROXY = "routing-proxy"
@@ -35,6 +36,9 @@ def routing_proxy(resolved: ResolvedDeployment, role: ResolvedRole) -> dict[str,
         *_CONNECTORS[role.family],
         "--secure-proxy=false",
     ]
+    embeddings = resolved.settings.model_deployment_routing_sidecar_ec_connector
+    if embeddings and is_encoded(resolved.declared.spec):
+        args.append(f"--ec-connector={embeddings}")
     if role.listening.scheme == "HTTPS":
         args += ["--enable-tls=decoder", "--tls-insecure-skip-verify=decoder"]
     env = [from_field("POD_IP", "status.podIP")]

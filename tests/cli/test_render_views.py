@@ -199,7 +199,7 @@ def test_an_earlier_document_that_cannot_be_read_or_rendered_is_said(cli, before
 def test_graph_draws_the_deployment(cli, before: Path) -> None:
     ran = cli("render", "-f", str(before), "--graph")
     assert (ran.code, ran.err) == (0, "")
-    assert "callers -> pd-router (llm-d-router) -> prefill, decode" in ran.out
+    assert "callers -> pd-router:8000 (llm-d-router) -> prefill, decode" in ran.out
     assert "pulls from prefill by MooncakeConnector over tcp" in ran.out
     assert "warning" not in ran.out
 

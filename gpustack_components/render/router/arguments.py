@@ -1,5 +1,4 @@
-"""Command lines of the programs: the picker's, and those of the two routers that read nothing else (router sheet 6.2,
-8)."""
+"""Command lines of the programs: proxy, picker, and the two routers that read nothing else (router sheet 6.2, 8)."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,11 +12,16 @@ PICKER_PROGRAM = "epp"
 """The picker's program in the router image."""
 PROGRAMS: Mapping[str, str] = {VLLM_ROUTER: "vllm-router", SGLANG_GATEWAY: "sgl-model-gateway"}
 """The program of each argv router in the router image."""
-PICKER_CONFIG = "/config/epp.yaml"
-"""Where the picker finds its document."""
+CONFIG_PATH = "/config"
+"""Where the programs of llm-d-router find their documents."""
 
 _SWITCHES = {VLLM_ROUTER: "--vllm-pd-disaggregation", SGLANG_GATEWAY: "--pd-disaggregation"}
 _FIXED = Origin("router listener (router 8)")
+
+
+def proxy_arguments() -> tuple[Segment, ...]:
+    """Arguments of the proxy in front of the picker."""
+    return (Segment(("-c", f"{CONFIG_PATH}/envoy.yaml"), Origin("proxy (router 6.1)")),)
 
 
 def picker_arguments(resolved: ResolvedDeployment) -> tuple[Segment, ...]:
@@ -26,7 +30,7 @@ def picker_arguments(resolved: ResolvedDeployment) -> tuple[Segment, ...]:
     segments = [
         Segment(("--endpoint-selector=$(ENDPOINT_SELECTOR)",), Origin("discovery (router 6.4)", "metadata.name")),
         Segment(("--endpoint-target-ports=$(ENDPOINT_TARGET_PORTS)",), Origin("serving port (router 5)", "spec.roles")),
-        Segment((f"--config-file={PICKER_CONFIG}",), fixed),
+        Segment((f"--config-file={CONFIG_PATH}/epp.yaml",), fixed),
         Segment(("--secure-serving=false",), fixed),
         Segment((f"--grpc-health-port={GRPC_HEALTH_PORT}",), fixed),
         Segment(("--metrics-endpoint-auth=false",), fixed),

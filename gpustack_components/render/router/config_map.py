@@ -22,6 +22,11 @@ def config_map(resolved: ResolvedDeployment, contents: dict[str, str]) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(resolved), "data": contents}
 
 
+def documents(resolved: ResolvedDeployment) -> dict[str, Json]:
+    """The documents of both programs by their keys."""
+    return {"epp.yaml": picker_document(resolved), "envoy.yaml": proxy_document(resolved)}
+
+
 def data(resolved: ResolvedDeployment) -> dict[str, str]:
     """Both programs' documents and what else the picker reads.
 
@@ -29,8 +34,7 @@ def data(resolved: ResolvedDeployment) -> dict[str, str]:
     """
     router = router_of(resolved)
     return {
-        "epp.yaml": yaml_text(picker_document(resolved)),
-        "envoy.yaml": yaml_text(proxy_document(resolved)),
+        **{key: yaml_text(document) for key, document in documents(resolved).items()},
         ENDPOINT_SELECTOR: endpoint_selector(resolved),
         ENDPOINT_TARGET_PORTS: str(router.serving_port),
         "extra-args.json": json.dumps(list(router.declared.extra_args) or None),

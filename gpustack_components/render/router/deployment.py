@@ -11,9 +11,11 @@ from gpustack_components.cluster.port import Json
 from gpustack_components.render.environment import from_field
 from gpustack_components.render.origin import Segment
 from gpustack_components.render.router.arguments import (
+    CONFIG_PATH,
     PICKER_PROGRAM,
     PROGRAMS,
     picker_arguments,
+    proxy_arguments,
     router_arguments,
 )
 from gpustack_components.render.router.config_map import (
@@ -105,7 +107,7 @@ def _proxy(resolved: ResolvedDeployment) -> dict[str, Any]:
         "name": "envoy",
         "image": router.proxy_image,
         "imagePullPolicy": router.proxy_pull_policy,
-        "args": ["-c", "/config/envoy.yaml"],
+        "args": _tokens(proxy_arguments()),
         "ports": [_port("http", HTTP_PORT)],
         "readinessProbe": {"tcpSocket": {"port": HTTP_PORT}},
         "volumeMounts": [_mount()],
@@ -165,7 +167,7 @@ def _port(name: str, number: int) -> dict[str, Any]:
 
 
 def _mount() -> dict[str, Any]:
-    return {"name": _CONFIG, "mountPath": "/config", "readOnly": True}
+    return {"name": _CONFIG, "mountPath": CONFIG_PATH, "readOnly": True}
 
 
 def _from_config(variable: str, resolved: ResolvedDeployment, key: str) -> dict[str, Any]:

@@ -7,8 +7,6 @@ from gpustack_components.bindings.resolve import ResolvedDeployment
 from gpustack_components.bindings.router import ResolvedRouter
 from gpustack_components.cluster import keys
 
-SERVICE_PORT = 8000
-"""Port of the router's Service, the one callers use."""
 HTTP_PORT = 8081
 """Port of the router's own listener."""
 METRICS_PORT = 9090

@@ -7,8 +7,8 @@ that the order of the roles does not matter either.
 from typing import Any
 
 from gpustack_components.bindings.listen import EVENTS_PORT, REPLAY_PORT
-from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
-from gpustack_components.bindings.shape import is_encoded
+from gpustack_components.bindings.resolve import ResolvedDeployment
+from gpustack_components.bindings.shape import is_encoded, tokenizer
 from gpustack_components.cluster import keys
 from gpustack_components.render.documents import EVENTS_TOPIC
 from gpustack_components.render.router.discovery import endpoint_selector, is_split
@@ -72,17 +72,6 @@ def picker_document(resolved: ResolvedDeployment) -> Json:
     return document
 
 
-def tokenizer_role(roles: tuple[ResolvedRole, ...]) -> ResolvedRole:
-    """The role whose servers count tokens: the first by name that is Prefill, else Server, else of any kind (router
-    sheet 10)."""
-    ordered = sorted(roles, key=lambda role: role.name)
-    for kind in ("Prefill", "Server"):
-        for role in ordered:
-            if role.kind == kind:
-                return role
-    return ordered[0]
-
-
 def _plugins(resolved: ResolvedDeployment, kinds: list[str]) -> list[Json]:
     router = router_of(resolved)
     return [
@@ -106,10 +95,10 @@ def _plugin(kind: str, parameters: Json | None = None, name: str | None = None) 
 def _prefix_producers(resolved: ResolvedDeployment, kinds: list[str]) -> list[Json]:
     if resolved.engine != "vLLM":
         return [_plugin(_APPROXIMATE)]
-    tokenizer = role_address(resolved, tokenizer_role(resolved.roles))
-    model = resolved.declared.spec.model.name
+    spec = resolved.declared.spec
+    counting = role_address(resolved, resolved.role(tokenizer(spec).name))
     return [
-        _plugin("token-producer", {"modelName": model, "vllm": {"url": tokenizer}}),
+        _plugin("token-producer", {"modelName": spec.model.name, "vllm": {"url": counting}}),
         _plugin(_NOTIFICATIONS),
         _plugin(_PRECISE, {"kvEventsConfig": _events(resolved, kinds)}),
     ]

@@ -1,13 +1,14 @@
 """The Service callers use, and how many of its Pods an eviction may take at once (router sheet 4)."""
 
+from gpustack_components.api.names import ROUTER_SERVICE_PORT
 from gpustack_components.bindings.resolve import ResolvedDeployment
 from gpustack_components.cluster.port import Json
-from gpustack_components.render.router.identity import HTTP_PORT, SERVICE_PORT, labels, metadata
+from gpustack_components.render.router.identity import HTTP_PORT, labels, metadata
 
 
 def service(resolved: ResolvedDeployment) -> Json:
     """The router's Service."""
-    port = {"name": "http", "port": SERVICE_PORT, "targetPort": HTTP_PORT, "protocol": "TCP"}
+    port = {"name": "http", "port": ROUTER_SERVICE_PORT, "targetPort": HTTP_PORT, "protocol": "TCP"}
     return {
         "apiVersion": "v1",
         "kind": "Service",
