@@ -1,5 +1,5 @@
-"""The ordinary Kubernetes resources a deployment stands on: LocalQueues, which belong to the stack, and Services,
-which belong to it.
+"""The ordinary Kubernetes resources a deployment stands on: LocalQueues, which belong to the stack, and its Services
+and router, which belong to it.
 """
 
 import re
@@ -92,8 +92,13 @@ class LocalQueues:
         return KubernetesObject(f"{namespace}/{instance_type.metadata.name}", manifest, opts)
 
 
-class Services:
-    """The Services in front of a deployment: one for all of it, one for each role (router sheet, section 13)."""
+class FrontDoor:
+    """What a deployment is reached through: a Service for all of it, one for each role (router sheet, section 13), and
+    the router's own objects (section 4).
+
+    The logical names are part of every stack's state: `<name>` and `<name>/<role>` for the Services, `<name>/router`
+    for every router object; their types tell those apart.
+    """
 
     def __init__(
         self,
@@ -108,33 +113,50 @@ class Services:
         self._observed = observed
 
     def declare(self, composed: Json, asked: Request, resolved: "ResolvedDeployment") -> Iterable[pulumi.Resource]:
-        """The Services; where a port follows from a value that is not known yet, it is filled in once it is."""
-        from gpustack_components.render.services import front_services
-
+        """The objects; where their content follows from a value that is not known yet, it is filled in once it is."""
+        every = _objects(resolved)
         names = [self._name, *(f"{self._name}/{role.declared.name}" for role in resolved.roles)]
-        for index, (name, service) in enumerate(zip(names, front_services(resolved), strict=True)):
-            manifest = marked(service, {SKIP_AWAIT: "true"})
-            if asked.unknown:
-                manifest = {**manifest, "spec": _resolved_spec(composed, asked, self._observed, index)}
+        names += [f"{self._name}/router"] * (len(every) - len(names))
+        later = _content_once_known(composed, asked, self._observed) if asked.unknown else None
+        for index, (name, manifest) in enumerate(zip(names, every, strict=True)):
+            if manifest["kind"] in _AWAITED:
+                manifest = marked(manifest, {SKIP_AWAIT: "true"})
+            if later is not None:
+                filled = {key: _part(later, index, key) for key in manifest if key not in _PLAIN}
+                manifest = {**manifest, **filled}
             opts = pulumi.ResourceOptions(parent=self._parent, provider=self._provider)
             yield KubernetesObject(name, manifest, opts)
 
 
-def _resolved_spec(composed: Json, asked: Request, observed: "Reading | None", index: int) -> "pulumi.Output[Json]":
-    """The spec of the deployment's Service number `index` once every Output in the document is known."""
+_PLAIN = ("apiVersion", "kind", "metadata")
+_AWAITED = ("Service", "Deployment")
+"""Kinds that pulumi-kubernetes would wait for, although what they wait for comes with a later step of the same run."""
 
-    def of(document: Any) -> Json:
+
+def _objects(resolved: "ResolvedDeployment") -> "list[Json]":
+    from gpustack_components.render.router import router_objects
+    from gpustack_components.render.services import front_services
+
+    return [*front_services(resolved), *router_objects(resolved)]
+
+
+def _part(later: "pulumi.Output[list[Json]]", index: int, key: str) -> "pulumi.Output[Any]":
+    return later.apply(lambda objects: objects[index][key])
+
+
+def _content_once_known(composed: Json, asked: Request, observed: "Reading | None") -> "pulumi.Output[list[Json]]":
+    """All objects once every Output in the document is known."""
+
+    def of(document: Any) -> list[Json]:
         from dataclasses import replace
 
         from gpustack_components.components.judgement import judge
-        from gpustack_components.render.services import front_services
 
         whole = known({**asked.document, METADATA: document[METADATA], SPEC: document[SPEC]}, lambda _: False)
         judgement = judge(replace(asked, document=whole.value, unknown=()), observed=observed)
         if judgement.resolved is None:
             raise pulumi.RunError("\n".join(judgement.sentences))
-        spec: Json = list(front_services(judgement.resolved))[index]["spec"]
-        return spec
+        return _objects(judgement.resolved)
 
     every: Any = pulumi.Output.from_input({METADATA: composed[METADATA], SPEC: composed[SPEC]})
     return pulumi.Output.unsecret(every.apply(of))

@@ -13,7 +13,7 @@ from gpustack_components.cluster.binding_objects import Reading
 from gpustack_components.components import arguments, program, request
 from gpustack_components.components.config import mapping as configured
 from gpustack_components.components.judgement import Judgement, encode, judge
-from gpustack_components.components.kubernetes import LocalQueues, Services
+from gpustack_components.components.kubernetes import FrontDoor, LocalQueues
 from gpustack_components.components.plain import Json, Known, plain
 from gpustack_components.components.program import Program, Target
 from gpustack_components.components.relevance import relevant
@@ -198,16 +198,16 @@ class ModelDeployment(pulumi.ComponentResource):
         observed: Reading | None,
         opts: pulumi.ResourceOptions | None,
     ) -> list[pulumi.Resource]:
-        """The LocalQueues and Services the replicas stand on."""
+        """The LocalQueues, Services and router objects the replicas stand on."""
         if judgement.resolved is None or judgement.bindings is None:
             return []
         given = self.get_provider("kubernetes:core/v1:Service")
         provider = given or shared.provider(target)
         queues = LocalQueues(shared, target, provider, opts.depends_on if opts else None)
-        services = Services(self, resource_name, provider, observed)
+        front_door = FrontDoor(self, resource_name, provider, observed)
         return [
             *queues.declare(judgement.resolved, judgement.bindings),
-            *services.declare(composed, asked, judgement.resolved),
+            *front_door.declare(composed, asked, judgement.resolved),
         ]
 
     def _roll(

@@ -23,11 +23,12 @@ def missing(router: Json | None, wanted: str) -> str:
     asked = _number(router, "spec", "replicas", otherwise=1)
     if _number(router, "status", "observedGeneration") < _number(router, "metadata", "generation"):
         return f"Deployment {wanted} has not been looked at by its controller yet"
-    updated = _number(router, "status", "updatedReplicas")
-    available = _number(router, "status", "availableReplicas")
-    if updated >= asked and available >= asked and _number(router, "status", "replicas") <= updated:
+    total, updated = _number(router, "status", "replicas"), _number(router, "status", "updatedReplicas")
+    outdated = max(total - updated, 0)
+    current = max(_number(router, "status", "availableReplicas") - outdated, 0)
+    if current >= asked and not outdated:
         return ""
-    return f"{min(available, updated)} of {asked} Pods of Deployment {wanted} are up to date and ready{_why(router)}"
+    return f"{current} of {asked} Pods of Deployment {wanted} are up to date and ready{_why(router)}"
 
 
 def _why(router: Json) -> str:
@@ -37,7 +38,7 @@ def _why(router: Json) -> str:
         stuck = found is not None and (found.status == "True" if kind == "ReplicaFailure" else found.status == "False")
         if found is not None and stuck:
             return f": {found.message or found.reason}"
-    return f"; {at(router, 'status', 'unavailableReplicas') or 0} unavailable"
+    return ""
 
 
 def _number(obj: Json, *path: str, otherwise: int = 0) -> int:
