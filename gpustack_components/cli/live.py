@@ -8,6 +8,7 @@ from gpustack_components.cli.guard import CommandError, ExitCode, complain
 from gpustack_components.cluster.binding_objects import API_VERSION, Reading, read_all
 
 if TYPE_CHECKING:
+    from gpustack_components.bindings.resolve import ResolvedDeployment
     from gpustack_components.cluster.port import Cluster
 
 
@@ -38,3 +39,14 @@ def read_bindings(cluster: "Cluster") -> Reading:
     if not reading.kinds and not reading.unread:
         complain(f"--live: the cluster serves no kind of {API_VERSION}, so only what the files declare is known")
     return reading
+
+
+def with_weights(cluster: "Cluster", resolved: "ResolvedDeployment") -> "ResolvedDeployment":
+    """The deployment with what holds its Pods back because their weights cannot reach them in this cluster; says what
+    may not be read."""
+    from gpustack_components.rollout.weights import look
+
+    found, unread = look(cluster, resolved)
+    for sentence in unread:
+        complain(f"--live: {sentence}")
+    return found

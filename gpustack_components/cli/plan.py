@@ -58,7 +58,7 @@ def plan(
     3: accepted, but cannot be rendered. 4: the cluster cannot be read.
     """
     from gpustack_components.cli.judge import judge, namespace_of, read, read_settings
-    from gpustack_components.cli.live import reaching, read_bindings
+    from gpustack_components.cli.live import reaching, read_bindings, with_weights
     from gpustack_components.cli.observed import look, read_snapshot
     from gpustack_components.cli.resolving import refuse, resolve_all
     from gpustack_components.cli.sources import require_one_reader_of_stdin
@@ -84,6 +84,9 @@ def plan(
         operator_present=bindings is None or "InstanceType" in bindings.kinds,
         remembered=snapshot.store,
     )
+    if live:
+        with reaching(kubeconfig, context) as cluster:
+            resolved = [with_weights(cluster, one) for one in resolved]
     planned = [plan_of(one, snapshot) for one in resolved]
     if form is TextOrJson.JSON:
         output.write_json({"deployments": [as_json(one) for one in planned]})
@@ -190,6 +193,9 @@ def _worded(action: "Action") -> str:
             return f"delete headless Service {name}, which no Pod needs"
         case actions.CreateReplica(role, ordinal, members):
             return f"{_place(role, ordinal)}: create {counted(len(members), 'Pod')}"
+        case actions.Mark(role, ordinal, pod, eligible):
+            how = "may be selected by" if eligible else "is taken out of the selection of"
+            return f"{_place(role, ordinal)}: Pod {pod.name} {how} Services and routers"
 
 
 def _place(role: str, ordinal: int | None) -> str:
