@@ -77,8 +77,8 @@ class ModelDeployment(pulumi.ComponentResource):
         them. Where the GPUStack operator runs, those it names are read from the cluster too. `settings` go by their
         dashed names. `timeouts` are `admission` (30m), `ready` (20m), `drain` (5m), `weights` (30m) and `lease` (20s).
         `adopt` names former owners whose deployment may be taken over, beside those of the stack's configuration.
-        `kubeconfig` (text or path) and `context` choose the cluster; without them stack configuration does (`kubernetes:kubeconfig`,
-        `kubernetes:context`), then the ambient kubeconfig.
+        `kubeconfig` (text or path) and `context` choose the cluster; without them stack configuration does
+        (`kubernetes:kubeconfig`, `kubernetes:context`), then the ambient kubeconfig.
 
         `settings` and `timeouts` default to the stack's configuration (`gpustack-components:settings`,
         `gpustack-components:timeouts`).
