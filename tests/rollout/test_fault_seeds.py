@@ -26,6 +26,8 @@ pytestmark = pytest.mark.cluster
 REPLICAS = 3
 SHORT = Patience(attempts=2, seconds=2.0)
 TIMEOUTS = Timeouts(admission=60, drain=60, ready=60, lease=5)
+STRIKES, AHEAD = 24, 3
+"""Most faults of one rollout, and most that may lie in wait at a time: they would pile up while a run pauses."""
 TARGETS = (
     "* */pods*",
     "* */workloads*",
@@ -87,8 +89,10 @@ class Disturbance:
         return sum(f.used for f in self.scripted if f.action == "repeat" and f.pattern[:1] in ("*", "P"))
 
     def _run(self) -> None:
-        while not self._done.wait(self.chance.uniform(0.05, 0.5)):
-            self._strike()
+        while self.struck.total() < STRIKES and not self._done.wait(self.chance.uniform(0.02, 0.3)):
+            pending = sum(1 for fault in self.scripted if fault.used < (fault.times or 1))
+            if pending < AHEAD:
+                self._strike()
 
     def _strike(self) -> None:
         proxy, chance = self.proxy, self.chance
