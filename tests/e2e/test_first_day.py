@@ -172,3 +172,17 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line(example: Callable[[st
     assert "deployments/broken.yaml" in run.output
     assert "deployments/other.yaml:1: kind Deployment cannot be deployed" in run.output
     assert "Traceback" not in run.output
+
+
+def test_the_pair_behind_a_router_is_deployed_answers_and_is_removed(example: Callable[[str], Example]) -> None:
+    pair = example("prefill-decode")
+    run = pair.stack.up().expect(0)
+
+    endpoint = f"http://qwen-pd-router.{pair.namespace}.svc:8000"
+    assert pair.stack.outputs()["endpoint"] == endpoint
+    assert f"qwen-pd answers at {endpoint}" in words(run)
+    selector = "app.kubernetes.io/component in (prefill,decode)"
+    assert len(pair.cluster.list(POD, pair.namespace, selector).items) == 4
+
+    pair.stack.destroy().expect(0)
+    assert pair.leftovers() == []

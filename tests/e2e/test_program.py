@@ -140,14 +140,18 @@ def test_an_output_that_is_known_later_is_previewed_as_such_and_rolled_out(new_c
     case = new_case(cards=1)
     env = [{"name": "RUN", "value": "<later>"}, {"name": "PLAIN", "value": "<plain>"}]
     case.deploy(case.role(1, env=env, extraArgs=["<later argument>"]))
+    case.values["deployments"]["qwen"]["router"] = {"name": "vllm-router", "image": "<later>"}
     stack = varied(case)
 
     previewed = stack.preview().expect(0)
-    assert "the plan is not known before the update: spec.roles[0]" in previewed.output
+    assert "the plan is not known before the update: spec.router.image, spec.roles[0].env[0]" in previewed.output
     assert "kubernetes:core/v1:Service qwen/server create" in previewed.output
+    assert "kubernetes:apps/v1:Deployment qwen/router create" in previewed.output
 
     stack.up().expect(0)
-    (pod,) = case.pods()
+    (router,) = case.cluster.list(POD, case.namespace, keys.ROUTER).items
+    assert router["spec"]["containers"][0]["image"] == case.namespace
+    (pod,) = case.cluster.list(POD, case.namespace, keys.POD_ORDINAL).items
     container = pod["spec"]["containers"][0]
     assert "--max-model-len=4096" in container["command"]
     assert {"name": "PLAIN", "value": "plain"} in container["env"]
