@@ -317,8 +317,8 @@ class Driver:
         return replace(told, status=status)
 
     def _warn(self) -> None:
-        """Record the events of this pass."""
-        if self.lease.held and self.record.uid:
+        """Record the events of this pass; that everything of a removed deployment leaves is none."""
+        if self.lease.held and self.record.uid and self.busy != "Deleting":
             self._events.add(events(observation(self.observed)), self.record, self.clock.now())
 
     def _act(self, decision: Decision) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpustack_components.api import names
+from gpustack_components.api.encode import encode
 from gpustack_components.api.model_deployment import ModelDeployment
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.client import Client, connect
@@ -97,10 +98,6 @@ def wanted(namespace: str, roles: Mapping[str, Role], *, owner: str = OWNER) -> 
             }
         return Rendered(tuple(_pod(namespace, role, of, replica, member) for member in range(of.size)), service)
 
-    document = {
-        "metadata": {"name": NAME, "namespace": namespace},
-        "spec": {"roles": [{"name": role, "replicas": of.replicas, "image": of.config} for role, of in roles.items()]},
-    }
     declared = ModelDeployment.model_validate(
         {
             "metadata": {"name": NAME, "namespace": namespace},
@@ -108,14 +105,20 @@ def wanted(namespace: str, roles: Mapping[str, Role], *, owner: str = OWNER) -> 
                 "model": {"name": "m"},
                 "engine": {"name": "vLLM", "image": "i"},
                 "roles": [
-                    {"name": role, "instanceType": of.queue or "none", "replicas": of.replicas, "size": of.size}
+                    {
+                        "name": role,
+                        "instanceType": of.queue or "none",
+                        "replicas": of.replicas,
+                        "size": of.size,
+                        "image": of.config,
+                    }
                     for role, of in roles.items()
                 ],
             },
         }
     )
     reporter = Reporter(declared, Facts(expected=Expected({role.name: role.hashes for role in desired.roles})))
-    return Wanted(desired, render, document, owner, "a test", reporter=reporter)
+    return Wanted(desired, render, encode(declared), owner, "a test", reporter=reporter)
 
 
 def _hash(role: str, of: Role, replica: int, member: int) -> str:
