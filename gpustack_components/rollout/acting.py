@@ -25,6 +25,7 @@ from gpustack_components.rollout.actions import (
     DeletePods,
     DeleteWorkload,
     EnsureService,
+    Mark,
     PruneService,
     ReleaseFinalizer,
     Wait,
@@ -59,8 +60,10 @@ class Actor:
     """Services that carry the deployment's labels, as read and since changed here."""
     leaving: set[str] = field(default_factory=set[str])
     """Uids of objects whose deletion the server has accepted."""
-    created: list[Json] = field(default_factory=list[Json])
-    """Pods created since they were last taken from here."""
+    written: list[Json] = field(default_factory=list[Json])
+    """Pods created or labelled since they were last taken from here."""
+    stale: bool = False
+    """Whether a Pod had changed since it was looked at, so that everything must be looked at anew."""
     blocked: dict[tuple[str, int], tuple[float, str]] = field(default_factory=dict[tuple[str, int], tuple[float, str]])
     """Replicas whose name a foreign object holds: when to try again, and what is waited for."""
 
@@ -121,7 +124,26 @@ class Actor:
                 self.services = [service for service in self.services if uid(service) != action.uid]
             case CreateReplica():
                 return self._create(action, record)
+            case Mark():
+                self._mark(action, observed)
         return True
+
+    def _mark(self, action: Mark, observed: Observed) -> None:
+        """Write or remove the label on exactly the Pod that was judged; a changed one is judged anew."""
+        standing = next((member.pod for member in observed.members if member.uid == action.pod.uid), None)
+        path = f"/metadata/labels/{keys.ENDPOINT_ELIGIBLE.replace('/', '~1')}"
+        operations = [
+            {"op": "test", "path": "/metadata/uid", "value": action.pod.uid},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": at(standing, "metadata", "resourceVersion")},
+            {"op": "add", "path": path, "value": "true"} if action.eligible else {"op": "remove", "path": path},
+        ]
+        try:
+            marked = self.cluster.patch(POD, self.namespace, action.pod.name, operations)
+        except Conflict:
+            self.stale = True
+            return
+        if marked is not None:
+            self.written.append(marked)
 
     def _release(self, action: ReleaseFinalizer, observed: Observed) -> None:
         """Take Kueue's finalizer off exactly this Pod; one that has changed meanwhile is looked at again later."""
@@ -177,7 +199,7 @@ class Actor:
                 created = found
             if not managed_by_kueue(created):
                 self._refuse_unmanaged(created)
-            self.created.append(created)
+            self.written.append(created)
         self.blocked.pop((action.role, action.ordinal), None)
         self.narrator.created(action, self.clock.monotonic())
         return True

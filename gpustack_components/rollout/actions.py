@@ -4,11 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from gpustack_components.rollout.retirement.operation import Operation
 from gpustack_components.rollout.slots import Slots
 
-Why = Literal["outdated", "broken", "superseded", "orphan", "surplus", "scaled-down", "role-removed", "finished"]
+Why = Literal[
+    "outdated", "broken", "superseded", "orphan", "surplus", "scaled-down", "role-removed", "retired", "finished"
+]
 """Why Pods are deleted: they differ from what is wanted; the replica lost a member; a newer edit came while they were
-queued; no ordinal; a seat is doubled; the count fell; the role is gone; the Pod ended by itself."""
+queued; no ordinal; a seat is doubled; the count fell; the role is gone; withdrawn and drained; the Pod ended by
+itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +78,27 @@ class CreateReplica:
     members: tuple[int, ...]
 
 
-Action = DeletePods | DeleteWorkload | ReleaseFinalizer | EnsureService | PruneService | CreateReplica
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Label a member as one that Services and routers may select, or take that label off (sheet 9)."""
 
-WaitKind = Literal["exit", "release", "admission", "foreign", "turn", "guard", "held", "unreadable"]
+    role: str
+    ordinal: int
+    pod: PodRef
+    eligible: bool
+    """Whether it may be selected."""
+
+
+Action = DeletePods | DeleteWorkload | ReleaseFinalizer | EnsureService | PruneService | CreateReplica | Mark
+
+WaitKind = Literal[
+    "exit", "release", "admission", "foreign", "turn", "guard", "held", "unreadable", "retirement", "retained"
+]
 """What is waited for: Pods to exit; Kueue or the garbage collector to let go; Kueue to admit; a foreign object to
-leave; the role's one slot; every declared replica's admission; a hold to end; contradictory Pods to be sorted out."""
+leave; the role's one slot; every declared replica's admission; a hold to end; contradictory Pods to be sorted out; a
+retirement to end; a person to say what becomes of a replica whose retirement was aborted."""
 
-BOUNDED: frozenset[WaitKind] = frozenset({"exit", "release", "admission", "foreign", "unreadable"})
+BOUNDED: frozenset[WaitKind] = frozenset({"exit", "release", "admission", "foreign", "unreadable", "retirement"})
 """Waits with a timeout of their own. The others end when one of these does."""
 
 
@@ -106,11 +124,13 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One pass: remember `slots` first, then take `actions` in order; meanwhile `waits` are waited for."""
+    """One pass: remember `slots` and `retirement`, then take `actions` in order; meanwhile `waits` are waited for."""
 
     actions: tuple[Action, ...]
     slots: Slots
     waits: tuple[Wait, ...]
+    retirement: Operation | None = None
+    """The retirement to remember; None when there is none (any more)."""
 
     @property
     def converged(self) -> bool:
@@ -124,6 +144,6 @@ class Decision:
 
 
 def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """Deletions before creations, Services before the Pods that need them; otherwise as decided."""
-    rank = {DeletePods: 0, DeleteWorkload: 1, ReleaseFinalizer: 2, EnsureService: 3, CreateReplica: 4, PruneService: 5}
-    return tuple(sorted(actions, key=lambda action: rank[type(action)]))
+    """Deletions before creations, Services before the Pods that need them, labels last; otherwise as decided."""
+    kinds = (DeletePods, DeleteWorkload, ReleaseFinalizer, EnsureService, CreateReplica, PruneService, Mark)
+    return tuple(sorted(actions, key=lambda action: kinds.index(type(action))))

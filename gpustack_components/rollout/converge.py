@@ -143,7 +143,7 @@ def teardown(
         if stored is None:
             return Record(namespace, name, owner, {}, phase="Deleting")
         records.check_owner(stored, owner)
-        return replace(stored, phase="Deleting", reasons=())
+        return replace(stored, phase="Deleting", reasons=(), retirement=None)
 
     def finished(driver: Driver) -> list[str] | None:
         return _remove_the_rest(driver, cluster)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from gpustack_components.rollout.actions import BOUNDED, Wait
 from gpustack_components.rollout.contract import Timeouts
+from gpustack_components.rollout.retirement.operation import WHOLE_SECONDS
 
 
 @dataclass(slots=True)
@@ -51,5 +52,7 @@ class Deadlines:
                 return self.timeouts.weights
             case "unreadable":
                 return 0.0
+            case "retirement":
+                return max(WHOLE_SECONDS + self.timeouts.drain, self.timeouts.ready)
             case _:
                 return self.timeouts.drain

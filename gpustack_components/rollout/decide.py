@@ -19,37 +19,53 @@ from gpustack_components.rollout.actions import (
     PruneService,
     ReleaseFinalizer,
     Wait,
-    Why,
     in_order,
 )
 from gpustack_components.rollout.desired import Desired
 from gpustack_components.rollout.observe import Member, Observed, Workload
+from gpustack_components.rollout.qualification import marks
+from gpustack_components.rollout.retirement.reservation import Reservation, Retiring, reserve
 from gpustack_components.rollout.role_pass import RolePass, refs
+from gpustack_components.rollout.shedding import Removal, removals
 from gpustack_components.rollout.slots import Slot, Slots
 
 
-def decide(desired: Desired, observed: Observed, slots: Slots, *, stuck: frozenset[str] = frozenset()) -> Decision:
+def decide(
+    desired: Desired,
+    observed: Observed,
+    slots: Slots,
+    *,
+    stuck: frozenset[str] = frozenset(),
+    retiring: Retiring | None = None,
+) -> Decision:
     """What to do next.
 
     `stuck` are uids out of `awaiting_release` for which Kueue has had its chance: only the caller has a clock.
+    `retiring` is what is known of the retirement under way; without a clock in it none is begun or carried on.
     """
-    actions: list[Action] = []
-    waits: list[Wait] = []
-    ended = _clear_ended(desired, observed, actions)
+    leaving = removals(desired, observed)
+    reservation = reserve(desired, observed, slots, leaving, retiring or Retiring())
+    actions: list[Action] = [*reservation.deletions]
+    waits: list[Wait] = [*reservation.waits]
+    ended = _clear_ended(desired, observed, leaving, reservation, actions)
     _release_departed(observed, stuck, actions, waits)
     kept: dict[str, Slot] = {}
     for slot in slots.values():
         if desired.role(slot.role) is None and any(member.role == slot.role for member in observed.members):
             kept[slot.role] = slot
     for role in desired.roles:
-        turn = RolePass(desired, role, observed, slots.get(role.name), deleting=role.name in ended)
+        own = [removal for removal in leaving if removal.role == role.name]
+        turn = RolePass(desired, role, observed, slots.get(role.name), own, reservation, deleting=role.name in ended)
         turn.run()
         actions += turn.actions
         waits += turn.waits
         if turn.slot is not None:
             kept[role.name] = turn.slot
     actions += _services(desired, observed, actions)
-    return Decision(in_order(_once(actions)), kept, tuple({wait.key: wait for wait in waits}.values()))
+    going = frozenset(pod.uid for action in actions if isinstance(action, DeletePods) for pod in action.pods)
+    actions += marks(desired, observed, kept, reservation.operation, going)
+    told = tuple({wait.key: wait for wait in waits}.values())
+    return Decision(in_order(_once(actions)), kept, told, reservation.operation)
 
 
 def awaiting_release(observed: Observed) -> frozenset[str]:
@@ -68,20 +84,26 @@ def _orphaned_finalizer(member: Member, observed: Observed) -> bool:
     )
 
 
-def _clear_ended(desired: Desired, observed: Observed, actions: list[Action]) -> set[str]:
+def _clear_ended(
+    desired: Desired,
+    observed: Observed,
+    leaving: Iterable[Removal],
+    reservation: Reservation,
+    actions: list[Action],
+) -> set[str]:
     """Delete Pods that ended by themselves and Pods of roles that are gone; the roles it deletes from (sheet 4.1, 5 and
     6)."""
     touched: set[str] = set()
     for role, ordinal in observed.seats():
         ours = [member for member in observed.at(role, ordinal) if member.belonging == "ours"]
-        standing = [member for member in ours if not member.terminating]
-        why: Why = "finished"
-        gone = [member for member in standing if not member.live]
-        if desired.role(role) is None:
-            why, gone = "role-removed", standing
-        if gone:
-            actions.append(DeletePods(role, ordinal, refs(gone), why))
+        gone = [member for member in ours if not member.terminating and not member.live]
+        if gone and desired.role(role) is not None:
+            actions.append(DeletePods(role, ordinal, refs(gone), "finished"))
             touched.add(role)
+    for removal in leaving:
+        unspared = [member for member in removal.members if member.uid not in reservation.spared]
+        if unspared and removal.why == "role-removed":
+            actions.append(DeletePods(removal.role, removal.ordinal, refs(unspared), "role-removed"))
     return touched
 
 

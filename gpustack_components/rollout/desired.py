@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from gpustack_components.api import names
 from gpustack_components.api.quantity import Quantity
+from gpustack_components.cluster.keys import RETIREMENT_RETRY
 
 if TYPE_CHECKING:
     from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
@@ -19,6 +20,16 @@ class Hold:
     """`cache` withholds replacing outdated replicas; `weights` withholds creating as well."""
     message: str
     """What is missing, as a clause: `the KV cache pool team-a has no endpoint`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How a replica that serves leaves for good: withdrawn and drained before it is deleted (sheet 7.2)."""
+
+    handoff_seconds: float = 30.0
+    """What a withdrawn prefill or decode replica is given for transfers that were begun."""
+    retry: str = ""
+    """The retry directive on the deployment, as written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,10 @@ class Desired:
     """What withholds turnovers or creates for now."""
     router: str = ""
     """The router's Deployment; empty without a router."""
+    engine: str = ""
+    """`vLLM` or `SGLang`: whose metrics and flags the Pods have."""
+    protocol: Protocol | None = None
+    """How replicas that serve leave for good; None: their Pods are deleted at once."""
 
     def role(self, name: str) -> DesiredRole | None:
         """The role of that name, or None when the document does not declare it."""
@@ -101,4 +116,16 @@ class Desired:
             floor=floor(resolved.min_render_version),
             holds=tuple(Hold("weights", str(hold)) for hold in resolved.holds),
             router=names.router_name(resolved.name) if resolved.declared.spec.router else "",
+            engine=resolved.engine,
+            protocol=_protocol(resolved),
         )
+
+
+def _protocol(resolved: "ResolvedDeployment") -> Protocol | None:
+    settings, metadata = resolved.settings, resolved.declared.metadata
+    if not settings.model_deployment_endpoint_qualification:
+        return None
+    return Protocol(
+        handoff_seconds=float(settings.model_deployment_handoff_wait),
+        retry=metadata.annotations.get(RETIREMENT_RETRY, ""),
+    )

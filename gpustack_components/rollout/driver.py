@@ -7,6 +7,7 @@ is said.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from gpustack_components.cluster.port import (
     SERVICE,
@@ -33,6 +34,9 @@ from gpustack_components.rollout.observe import Observed, observe
 from gpustack_components.rollout.preflight import preflight
 from gpustack_components.rollout.record import Record
 from gpustack_components.rollout.reporting import Reporter, observation
+from gpustack_components.rollout.retirement.operation import resume
+from gpustack_components.rollout.retirement.reservation import Retiring
+from gpustack_components.rollout.retirement.watcher import Watcher
 from gpustack_components.rollout.turnovers import Stopwatch
 from gpustack_components.rollout.view import Snapshot, View, selector
 from gpustack_components.rollout.weights import Awaited
@@ -94,10 +98,17 @@ class Driver:
     _decision: Decision = field(default_factory=lambda: Decision((), {}, ()))
     _stopwatch: Stopwatch = field(default_factory=Stopwatch)
     _events: EventLog = field(init=False)
+    _watcher: Watcher = field(init=False)
+    _begun: datetime = field(init=False)
+    _begun_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._deadlines = Deadlines(self.timeouts, {role.name: role.grace for role in self.desired.roles})
         self._events = EventLog(self.cluster, self.narrator)
+        self._begun, self._begun_at = self.clock.now(), self.clock.monotonic()
+        self._watcher = Watcher(
+            self.cluster, self.desired.namespace, self.desired.name, self.desired.engine, self.clock.monotonic
+        )
 
     def run(self) -> Outcome:
         """Pass after pass until all is done. Raises `RolloutRefused` and `ClusterError` only before the first write."""
@@ -173,6 +184,8 @@ class Driver:
         """Read what only this driver changes while it holds the Lease: the record and the headless Services."""
         self.stored = records.load(self.cluster, self.desired.namespace, self.desired.name)
         self.record = self.claim(self.stored)
+        if self.record.retirement is not None:
+            self.record = replace(self.record, retirement=resume(self.record.retirement, self.clock.now()))
         self._stopwatch = Stopwatch(dict(self.record.turnovers))
         listing = self.cluster.list(SERVICE, self.desired.namespace, selector(self.desired.name))
         self.actor.services = list(listing.items)
@@ -183,12 +196,13 @@ class Driver:
         if decision.risky and not self._suspect:
             decision = self._decide(self.view.fresh())
         self._suspect = False
-        before = self.record.slots
-        turning = decision.slots != before
+        before, retired = self.record.slots, self.record.retirement
+        turning = decision.slots != before or decision.retirement != retired
         phase = self.record.phase if decision.converged else self.busy
         self.record = replace(
             self.record,
             slots=dict(decision.slots),
+            retirement=decision.retirement,
             phase=phase,
             reasons=() if phase == self.busy else self.record.reasons,
         )
@@ -202,6 +216,7 @@ class Driver:
         if decision.actions or turning:
             self.lease.keep()
             self.remember()
+        self.narrator.retiring(retired, decision.retirement)
         self.narrator.looked(self.observed, decision.waits, self.clock.monotonic())
         acted = self._act(decision)
         self._warn()
@@ -228,7 +243,7 @@ class Driver:
 
     def _begin(self, decision: Decision) -> None:
         """Make sure that the run can be finished, and take the Lease; then look at everything again."""
-        if decision.actions:
+        if decision.actions or decision.retirement is not None:
             preflight(self.cluster, self.desired, self.observed, self.actor.render, self.clock.sleep)
         self.wrote = True
         end = self.clock.monotonic() + self.timeouts.lease
@@ -272,7 +287,9 @@ class Driver:
         waiting = awaiting_release(self.observed)
         self._stuck_since = {one: self._stuck_since.get(one, now) for one in waiting}
         stuck = frozenset(one for one, since in self._stuck_since.items() if now - since >= KUEUES_CHANCE)
-        decision = decide(self.desired, self.observed, self.record.slots, stuck=stuck)
+        if self.lease.held:
+            self._watcher.look(self.record.retirement, self.observed)
+        decision = decide(self.desired, self.observed, self.record.slots, stuck=stuck, retiring=self._retiring())
         return self.actor.without_blocked(decision, now)
 
     def remember(self) -> None:
@@ -306,6 +323,21 @@ class Driver:
                     raise GivenUp(f"{conflict}; run again") from None
         raise GivenUp("the record is being written to by somebody else all the time; run again")
 
+    def _retiring(self) -> Retiring:
+        """What is known of the retirement; its clock cannot be set while the run lasts."""
+        now = self._begun + timedelta(seconds=self.clock.monotonic() - self._begun_at)
+        watcher = self._watcher
+        return Retiring(self.record.retirement, now, self.record.generation, watcher.served_by, watcher.busy)
+
+    def _retirement_due(self) -> list[float]:
+        """Seconds until the retirement must be looked at again though nothing changed."""
+        operation, due = self.record.retirement, self._watcher.due()
+        if operation is None:
+            return []
+        ends, now = operation.phase_ends, self._retiring().now
+        spent = [(ends - now).total_seconds()] if ends is not None and now is not None else []
+        return [*spent, *([due] if due is not None else [])]
+
     def _told(self) -> Record:
         """The record with what the latest pass saw: nothing is decided by it, so it is no reason to write."""
         self._stopwatch.only([role.name for role in self.desired.roles])
@@ -324,13 +356,14 @@ class Driver:
     def _act(self, decision: Decision) -> bool:
         self.wrote = self.wrote or bool(decision.actions)
         acted = self.actor.act(decision.actions, self.record, self.observed, self.stop)
-        for created in self.actor.created:
-            self.view.note(created)
-        self.actor.created.clear()
+        for written in self.actor.written:
+            self.view.note(written)
+        self.actor.written.clear()
+        self._suspect, self.actor.stale = self._suspect or self.actor.stale, False
         return acted
 
     def _wait_or_give_up(self, decision: Decision, now: float) -> None:
-        held = [wait for wait in decision.waits if wait.kind == "held"]
+        held = [wait for wait in decision.waits if wait.kind in ("held", "retained")]
         if held and self._renew():
             return
         left = self._deadlines.left(now)
@@ -372,6 +405,7 @@ class Driver:
             bounds.append(self.lease.due())
         bounds += [since + KUEUES_CHANCE - now for since in self._stuck_since.values()]
         bounds += [until - now for until, _ in self.actor.blocked.values()]
+        bounds += self._retirement_due()
         self.view.wait(max(min(bounds), 0.05))
         if (trouble := self.view.trouble) is not None:
             self._away(trouble)

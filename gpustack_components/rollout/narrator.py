@@ -6,6 +6,7 @@ from math import inf
 from gpustack_components.rollout.actions import CreateReplica, DeletePods, Wait
 from gpustack_components.rollout.contract import Progress, Timeouts
 from gpustack_components.rollout.observe import Observed
+from gpustack_components.rollout.retirement.operation import Operation
 from gpustack_components.rollout.wording import count, deletion, place, span
 
 Seat = tuple[str, int]
@@ -49,6 +50,17 @@ class Narrator:
         self._line(
             action.role, action.ordinal, f"{before}{count(len(action.members), 'Pod')} created, waiting for admission"
         )
+
+    def retiring(self, before: Operation | None, after: Operation | None) -> None:
+        """A retirement moved on, or its reason changed."""
+        if after is not None and (before is None or (before.state, before.reason) != (after.state, after.reason)):
+            self._line(after.role, after.ordinal, f"retirement {after.state}: {after.reason.partition(': ')[2]}")
+        elif after is None and before is not None and before.state != "Aborted":
+            self._line(before.role, before.ordinal, "retirement Completed")
+        elif after is None and before is not None and before.left_by_itself:
+            self._line(before.role, before.ordinal, "retirement over: somebody else removed it")
+        elif after is None and before is not None:
+            self._line(before.role, before.ordinal, "kept after all; its retirement is over")
 
     def looked(self, observed: Observed, waits: Iterable[Wait], now: float) -> None:
         """A pass saw this and waits for that."""

@@ -67,6 +67,11 @@ class Member:
         return self.belonging == "ours" and not self.terminating and not readings.terminal(self.pod)
 
     @property
+    def eligible(self) -> bool:
+        """Whether it is labelled as one that Services and routers may select."""
+        return readings.label(self.pod, keys.ENDPOINT_ELIGIBLE) == "true"
+
+    @property
     def exited(self) -> bool:
         """Nothing of it runs any more, or ever ran: ended, or deleted before it was bound to a node."""
         return readings.terminal(self.pod) or (self.terminating and not self.node)

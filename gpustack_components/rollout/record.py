@@ -15,6 +15,7 @@ from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import CONFIG_MAP, Cluster, Conflict, Json
 from gpustack_components.cluster.readings import annotation, at, label, name, uid
 from gpustack_components.rollout.contract import Phase, RolloutRefused
+from gpustack_components.rollout.retirement.operation import Operation, operation_from_json
 from gpustack_components.rollout.slots import Slot, slots_from_json, slots_to_json
 from gpustack_components.rollout.turnovers import Turnover, turnovers_from_json, turnovers_to_json
 
@@ -52,6 +53,8 @@ class Record:
     """The status document (sheet 8) when it was last written."""
     turnovers: dict[str, tuple[Turnover, ...]] = field(default_factory=dict[str, tuple[Turnover, ...]])
     """How long the last turnovers of each role took."""
+    retirement: Operation | None = None
+    """The replica that is on its way out by the retirement protocol (sheet 7.2)."""
     updated: str = ""
     """When it was last written, RFC 3339 in UTC."""
     uid: str = ""
@@ -98,6 +101,7 @@ class Record:
             "renderVersion": self.render_version,
             "store": self.store.to_json() if self.store is not None else None,
             "turnovers": turnovers_to_json(self.turnovers),
+            "retirement": self.retirement.to_json() if self.retirement is not None else None,
             "updated": self.updated,
         }
         return {
@@ -134,6 +138,7 @@ class Record:
             store=_store(state.get("store")),
             status=_json(at(obj, "data", _STATUS)),
             turnovers=turnovers_from_json(state.get("turnovers")),
+            retirement=operation_from_json(state.get("retirement")),
             updated=str(state.get("updated") or ""),
             uid=uid(obj),
             resource_version=str(at(obj, "metadata", "resourceVersion") or ""),

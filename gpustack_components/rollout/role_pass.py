@@ -1,7 +1,7 @@
 """One role's turn in a pass: resolve its slot, shed, turn at most one replica over, create what is missing (sheet 4.2
 to 4.9)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gpustack_components.rollout.actions import (
@@ -16,6 +16,8 @@ from gpustack_components.rollout.actions import (
 )
 from gpustack_components.rollout.desired import Desired, DesiredRole
 from gpustack_components.rollout.observe import Member, Observed, Workload, shape
+from gpustack_components.rollout.retirement.reservation import Reservation
+from gpustack_components.rollout.shedding import Removal, is_current
 from gpustack_components.rollout.slots import Slot
 
 
@@ -68,12 +70,6 @@ class Replica:
         )
 
 
-def is_current(desired: Desired, role: DesiredRole, ordinal: int, member: Member) -> bool:
-    """Whether a Pod is what its seat should hold now (sheet 4.2): the render of that seat, not under the floor."""
-    wanted = role.seat(ordinal, member.seat)
-    return wanted is not None and member.fingerprint == wanted and member.render_version >= desired.floor
-
-
 def judge(desired: Desired, role: DesiredRole, observed: Observed, ordinal: int, live: tuple[Member, ...]) -> Replica:
     """The replica whose live members these are."""
     return Replica(
@@ -89,14 +85,25 @@ class RolePass:
     """The turn of one role. `run` fills `actions`, `waits` and `slot`."""
 
     def __init__(
-        self, desired: Desired, role: DesiredRole, observed: Observed, slot: Slot | None, *, deleting: bool
+        self,
+        desired: Desired,
+        role: DesiredRole,
+        observed: Observed,
+        slot: Slot | None,
+        removals: Sequence[Removal],
+        reservation: Reservation,
+        *,
+        deleting: bool,
     ) -> None:
+        """`removals` are those of the role. `deleting` says that this pass deletes Pods of the role already."""
         self.desired = desired
         self.role = role
         self.observed = observed
         self.slot = slot
         self.actions: list[Action] = []
         self.waits: list[Wait] = []
+        self._removals = removals
+        self._reservation = reservation
         self._deleting = deleting
         self._shedding = False
         self._create: dict[int, tuple[int, ...]] = {}
@@ -105,7 +112,7 @@ class RolePass:
             for name, ordinal in observed.seats()
             if name == role.name
         }
-        self._orphans = self._live.pop(None, ())
+        self._orphans: tuple[Member, ...] = self._live.pop(None, ())
         self._replicas: dict[int, Replica] = {}
 
     def run(self) -> None:
@@ -133,35 +140,18 @@ class RolePass:
         self.waits.append(Wait(kind, self.role.name, ordinal, message, workload.name if workload else "", quoted))
 
     def _shed(self) -> None:
-        """Delete what no declared replica explains, highest ordinal first, orphans last (sheet 4.2)."""
-        shed: list[tuple[int | None, Member, Why]] = []
-        for ordinal in sorted((o for o in self._live if o is not None), reverse=True):
-            live = self._live[ordinal]
-            if ordinal >= self.role.replicas:
-                shed.extend((ordinal, member, "scaled-down") for member in _greatest_first(live))
-                self._live[ordinal] = ()
-                continue
-            doubled = self._doubled(ordinal, live)
-            shed.extend((ordinal, member, "surplus") for member in _greatest_first(doubled))
-            self._live[ordinal] = tuple(member for member in live if member not in doubled)
-        vacant = sum(1 for ordinal in range(self.role.replicas) if not self._live.get(ordinal))
-        beyond = _greatest_first(self._orphans)[: max(len(self._orphans) - vacant, 0)]
-        shed.extend((None, member, "orphan") for member in beyond)
-        self._orphans = tuple(member for member in self._orphans if member not in beyond)
-        for ordinal, member, why in shed:
-            self._delete(ordinal, (member,), why)
-        self._shedding = bool(shed)
-
-    def _doubled(self, ordinal: int, live: tuple[Member, ...]) -> list[Member]:
-        """Members on a seat that another one keeps: the one that matches the render, then the smaller name."""
-        seats: dict[int, list[Member]] = {}
-        for member in live:
-            seats.setdefault(member.seat, []).append(member)
-        surplus: list[Member] = []
-        for on_seat in seats.values():
-            on_seat.sort(key=lambda member: (not is_current(self.desired, self.role, ordinal, member), member.name))
-            surplus += on_seat[1:]
-        return surplus
+        """Delete what no declared replica explains, highest ordinal first, orphans last, except whom a retirement takes
+        (sheet 4.2)."""
+        for removal in self._removals:
+            if removal.ordinal is None:
+                self._orphans = tuple(member for member in self._orphans if member not in removal.members)
+            else:
+                live = self._live[removal.ordinal]
+                self._live[removal.ordinal] = tuple(member for member in live if member not in removal.members)
+            for member in removal.members:
+                if member.uid not in self._reservation.spared:
+                    self._delete(removal.ordinal, (member,), removal.why)
+                    self._shedding = True
 
     def _resolve(self) -> None:
         """Carry the remembered replacement on (sheet 4.5)."""
@@ -261,7 +251,9 @@ class RolePass:
             return
         holding = self.slot is not None
         others = [
-            replica for replica in self._replicas.values() if self.slot is None or replica.ordinal != self.slot.ordinal
+            replica
+            for replica in self._replicas.values()
+            if (self.slot is None or replica.ordinal != self.slot.ordinal) and not self._retiring(replica.ordinal)
         ]
         broken = [replica for replica in others if replica.broken]
         if broken and not holding:
@@ -296,13 +288,16 @@ class RolePass:
         for ordinal in range(self.role.replicas):
             if missing <= 0:
                 break
-            if ordinal in self._replicas or ordinal == slot_ordinal:
+            if ordinal in self._replicas or ordinal == slot_ordinal or self._retiring(ordinal):
                 continue
             if self._vacant(ordinal):
                 self._create[ordinal] = tuple(range(self.role.size))
                 missing -= 1
         for ordinal, indices in self._create.items():
             self.actions.append(CreateReplica(self.role.name, ordinal, indices))
+
+    def _retiring(self, ordinal: int) -> bool:
+        return self._reservation.holds(self.role.name, ordinal)
 
     def _vacant(self, ordinal: int) -> bool:
         """Whether nothing stands where a replica would: no Pod of it, terminating or foreign, and no Workload on its
@@ -356,7 +351,7 @@ class RolePass:
         admitted = self._admitted() == self.role.replicas
         for ordinal in range(self.role.replicas):
             replica = self._replicas.get(ordinal)
-            if replica is None:
+            if replica is None or self._retiring(ordinal):
                 continue
             if replica.state == "unreadable":
                 self._wait(
@@ -379,7 +374,3 @@ class RolePass:
             self._wait("turn", ordinal, f"{self.role.name}/{self.slot.ordinal} is being replaced; one at a time")
         elif not admitted:
             self._wait("guard", ordinal, f"not every replica of role {self.role.name} is admitted")
-
-
-def _greatest_first(members: Iterable[Member]) -> list[Member]:
-    return sorted(members, key=lambda member: member.name, reverse=True)

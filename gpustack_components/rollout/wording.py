@@ -48,6 +48,8 @@ def deletion(why: Why, pods: int, drain: float) -> str:
             return f"names no ordinal: {wait}"
         case "role-removed":
             return f"removing: {wait}"
+        case "retired":
+            return f"withdrawn and drained: {wait}"
         case "finished":
             return f"ended by itself: {count(pods, 'Pod')} deleted, to be created again"
 
@@ -85,6 +87,15 @@ def reason(namespace: str, deployment: str, wait: Wait, waited: float, timeouts:
                 f"{where}: {wait.message}, so nothing is done to it. Delete its Pods "
                 f"(`kubectl -n {namespace} delete pod -l app.kubernetes.io/instance={deployment},"
                 f"modeldeployment.gpustack.ai/pod-ordinal={wait.ordinal}`) and run again to have it rebuilt."
+            )
+        case "retirement":
+            return f"{where}: its retirement has not ended after {span(waited)}: {wait.message}. Run again to go on."
+        case "retained":
+            return (
+                f"{where}: its retirement was aborted and it keeps running with its quota: {wait.message}. Remove what "
+                f"hindered it and set the annotation {keys.RETIREMENT_RETRY}: '{wait.role}:{wait.ordinal}:<new token>' "
+                "on the ModelDeployment to try again, raise replicas again to keep it, or switch the setting "
+                "model-deployment-endpoint-qualification off to have it deleted without the protocol."
             )
         case "held":
             held = f"{deployment} {wait.role if wait.ordinal is None else place(wait.role, wait.ordinal)}"

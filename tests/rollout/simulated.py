@@ -146,11 +146,14 @@ class SimulatedCluster:
         if obj is None:
             return None
         for operation in operations:
-            path = [int(part) if part.isdigit() else part for part in operation["path"].strip("/").split("/")]
+            parts = (part.replace("~1", "/") for part in operation["path"].removeprefix("/").split("/"))
+            path = [int(part) if part.isdigit() else part for part in parts]
             if operation["op"] == "test" and at(obj, *path) != operation["value"]:
                 raise Conflict("a condition no longer holds")
             if operation["op"] == "remove":
                 del at(obj, *path[:-1])[path[-1]]
+            if operation["op"] == "add":
+                at(obj, *path[:-1])[path[-1]] = operation["value"]
         self._touch(obj)
         self._reap(obj)
         self._served()
