@@ -9,14 +9,15 @@ from gpustack_components.api.refusal import Refusal
 if TYPE_CHECKING:
     from gpustack_components.admission.case import Case, RoleCase
 
-Layer = Literal["decode", "schema", "mutating", "webhook", "review"]
-"""Where the operator answers: strict decoding, the CRD schema, one of its two webhooks; `review` is ours alone."""
+Layer = Literal["decode", "schema", "mutating", "webhook", "review", "program", "render"]
+"""Where the operator answers: strict decoding, the CRD schema, one of its two webhooks, its render; `review` and
+`program` are ours alone."""
 Operation = Literal["create", "update"]
 """The writes a rule judges."""
 Need = Literal["object", "previous", "instance types", "bindings", "settings", "target", "other documents"]
 """What a rule has to see to judge at all. `target` is a scaler's ModelDeployment."""
-Severity = Literal["refuse", "warn"]
-"""Whether a finding stops the write or is only said."""
+Severity = Literal["refuse", "warn", "hold"]
+"""Whether a finding stops the write, is only said, or holds Pods back for now."""
 
 BOTH: tuple[Operation, ...] = ("create", "update")
 """A rule of creation and update alike."""
@@ -47,7 +48,7 @@ class Rule:
     needs: frozenset[Need] = frozenset(("object",))
     """What it has to see; without it the rule is reported as not judged."""
     severity: Severity = "refuse"
-    """Whether it stops the write."""
+    """What a finding does."""
 
     def refuse(self, path: str, message: str, value: Any = None, *, transient: bool = False) -> Refusal:
         """A refusal under this rule's id."""

@@ -74,7 +74,7 @@ def resolve_all(
             remembered=last,
         )
         problems.extend(
-            f"{one.place}: {one.kind} {one.label}: {failure} (not renderable)" for failure in answer.failures
+            f"{one.place}: {one.kind} {one.label}: {failure} (not-renderable)" for failure in answer.failures
         )
         if answer.resolved is not None:
             resolved.append(answer.resolved)

@@ -21,8 +21,9 @@ WIDTH = 100
 
 PREFACE = (
     "Every rule that a document is judged by, behind every door: `gpustack-components check`, `pulumi preview`, the",
-    "policy pack `policies/admission`. Ids never change. *Judged* says on which writes, and what has to be known",
-    "besides the document itself: where that is not known, the rule is reported as not judged.",
+    "policy pack `policies/admission`; at the end, what else ends a sentence in brackets. Ids never change. *Judged*",
+    "says on which writes, and what has to be known besides the document itself: where that is not known, the rule is",
+    "reported as not judged.",
 )
 """The words above the list of rules."""
 
@@ -74,20 +75,25 @@ def rules(
 
 
 def all_rules() -> "tuple[Rule, ...]":
-    """Every registered rule, in the order of the registry."""
+    """Every registered rule in the order of the registry, then what is printed in its way and is no rule."""
+    from gpustack_components.admission.beside import BESIDE
     from gpustack_components.admission.registry import RULES
 
-    return tuple(RULES.values())
+    return (*RULES.values(), *BESIDE.values())
 
 
 def find(rule_id: str, known: "Iterable[Rule]") -> "Rule":
     """The rule of that id; raises `CommandError` naming the nearest ids when there is none."""
-    by_id = {one.id: one for one in known}
-    asked = rule_id.strip().strip("()`").lower().replace("_", "-")
+    by_id = {one.id.lower(): one for one in known}
+    asked = "-".join(rule_id.strip("()` ").lower().replace("_", "-").split())
     if asked in by_id:
         return by_id[asked]
     near = get_close_matches(asked, by_id, n=3, cutoff=0.5) or [one for one in by_id if asked and asked in one][:3]
-    hint = f"did you mean {' or '.join(near)}?" if near else "`gpustack-components explain` lists them"
+    hint = (
+        f"did you mean {' or '.join(by_id[one].id for one in near)}?"
+        if near
+        else "`gpustack-components explain` lists them"
+    )
     raise CommandError(f"{rule_id}: there is no such rule; {hint}")
 
 
@@ -121,7 +127,7 @@ def _page_lines(known: "tuple[Rule, ...]") -> Iterator[str]:
     by_subject = _by_subject(known)
     yield ""
     for subject, rules_of in by_subject.items():
-        links = ", ".join(f"[`{one.id}`](#{one.id})" for one in rules_of)
+        links = ", ".join(f"[`{one.id}`](#{one.id.lower()})" for one in rules_of)
         yield f"- [{_titled(subject)}](#{_anchor(subject)}): {links}"
     for subject, rules_of in by_subject.items():
         yield ""
@@ -179,7 +185,7 @@ def _by_subject(known: "tuple[Rule, ...]") -> "dict[str, list[Rule]]":
 
 
 def _opening(rule: "Rule") -> str:
-    return "Refused when" if rule.severity == "refuse" else "Warned of when"
+    return {"refuse": "Refused when", "warn": "Warned of when", "hold": "Pods are held back while"}[rule.severity]
 
 
 def _judged(rule: "Rule") -> str:

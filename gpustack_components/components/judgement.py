@@ -70,7 +70,7 @@ class Judgement:
         """Everything that holds the deployment back, one sentence each, in order."""
         return (
             *(str(refusal) for refusal in self.refusals),
-            *(f"{failure} (not renderable)" for failure in self.failures),
+            *(f"{failure} (not-renderable)" for failure in self.failures),
             *(self.unread if self.blind else ()),
         )
 

@@ -1,9 +1,13 @@
 """`explain` and `rules`: every rule can be looked up by its id, and the page holds them all."""
 
+import ast
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import gpustack_components
 from gpustack_components.cli.rules import all_rules, page
 
 
@@ -15,6 +19,33 @@ def test_every_rule_can_be_explained(cli, rule) -> None:
     told = " ".join(ran.out.split())
     assert " ".join(rule.when.split()) in told
     assert " ".join(rule.way_out.split()) in told
+
+
+def ids_in_brackets() -> Iterator[str]:
+    """The first argument of every `Refusal(...)` and `Hold(...)` that the package builds."""
+    for module in Path(gpustack_components.__file__).parent.rglob("*.py"):
+        if module.parent.name in ("status", "rollout"):
+            continue
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Refusal", "Hold"):
+                first = node.args[0] if node.args else None
+                if isinstance(first, ast.Constant):
+                    yield str(first.value)
+
+
+def test_whatever_ends_a_sentence_in_brackets_can_be_explained() -> None:
+    printed = set(ids_in_brackets())
+    assert {"timeouts", "settings", "declared-twice", "ClaimNotBound"} <= printed
+    assert printed - {rule.id for rule in all_rules()} == set()
+
+
+@pytest.mark.parametrize("asked", ["(not-renderable)", "not renderable", "NOT_RENDERABLE"])
+def test_what_is_no_rule_is_explained_as_one(cli, asked: str) -> None:
+    assert cli("explain", asked).out.startswith("not-renderable  (rendering, render)")
+
+
+def test_what_only_holds_pods_back_is_not_called_a_refusal(cli) -> None:
+    assert "Pods are held back while the ModelArtifact's claim does not exist" in cli("explain", "claimnotbound").out
 
 
 @pytest.mark.parametrize("asked", ["(parallel-width)", "PARALLEL_WIDTH", "`parallel-width`"])
