@@ -12,6 +12,7 @@ from gpustack_components.admission.registry import RULES
 from gpustack_components.api import names
 from gpustack_components.cluster.binding_objects import Reading
 from gpustack_components.cluster.port import Cluster, ClusterError, Forbidden, Json
+from gpustack_components.components.config import NAMESPACE
 from gpustack_components.components.judgement import Judgement, encode, judge
 from gpustack_components.components.observation import (
     Standing,
@@ -85,7 +86,8 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
     try:
         ahead = _forecast(judgement, asked, stands, cluster)
         doubts = _doubts(judgement, asked, stands, cluster, operator=around.operator) if ahead.steps else ()
-        settled = _settled(judgement, stands) and not ahead.steps
+        taken = _taken_over(asked, stands)
+        settled = _settled(judgement, stands) and not ahead.steps and not taken
         left = settled and _lease_left(asked, cluster)
     except ClusterError as failure:
         line = f"the plan is not known, a queue could not be read: {failure}"
@@ -94,7 +96,7 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
         observed = {**_observed("answers", stands, facts), "settled": False}
         return Shown(plan=("the Lease of a run that was killed is removed; nothing else changes",), observed=observed)
     return Shown(
-        plan=() if settled else tuple(ahead.lines),
+        plan=() if settled else (*taken, *ahead.lines),
         observed={**_observed("answers", stands, facts), "settled": settled},
         warnings=judgement.contradictions if settled else (*judgement.warnings, *doubts),
         unjudged=judgement.unread if settled else (*judgement.unjudged, *judgement.unread),
@@ -175,8 +177,17 @@ def _not_ours(asked: Request, stands: Standing) -> tuple[str, ...]:
     try:
         check_owner(stands.record, asked.owner, frozenset(asked.adopt))
     except RolloutRefused as refused:
-        return refused.sentences
+        way = f"`pulumi config set --path '{NAMESPACE}:adopt[0]' '{stands.record.owner}'` says so for the whole stack."
+        return tuple(f"{sentence} {way}" for sentence in refused.sentences)
     return ()
+
+
+def _taken_over(asked: Request, stands: Standing) -> tuple[str, ...]:
+    """A line of the plan where the deployment changes hands."""
+    record = stands.record
+    if record is None or record.owner == asked.owner:
+        return ()
+    return (f"taken over from {record.owner or 'nobody: its record is free'}; its Pods go on",)
 
 
 def _settled(judgement: Judgement, stands: Standing) -> bool:
