@@ -1,6 +1,7 @@
 """A real API server with a real Kueue accepts what is rendered (server-side dry run)."""
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 from gpustack_components.cluster.client import connect
 from gpustack_components.render.queues import instance_type_objects, local_queue
 from gpustack_components.render.replica import render_replica
+from gpustack_components.render.router import router_objects
 from gpustack_components.render.services import front_services
 from tests.render import build
+from tests.render.routers import MATRIX
 from tests.render.seeds import resolution
 from tests.render.test_seeds import ORDINARY
 from tests.render.test_shapes import RENDERED, outcome
@@ -44,6 +47,26 @@ def test_every_shape_and_seed_is_accepted_and_taken_in_by_kueue(kubeconfig: Path
         if manifest["kind"] == "Pod":
             assert stored["metadata"]["labels"]["kueue.x-k8s.io/managed"] == "true"
             assert "kueue.x-k8s.io/admission" in [gate["name"] for gate in stored["spec"]["schedulingGates"]]
+
+
+def test_every_router_is_accepted_and_its_pods_keep_to_the_restricted_profile(
+    kubeconfig: Path, namespace: str, core: Any
+) -> None:
+    cluster = connect(str(kubeconfig))
+    core.patch_namespace(namespace, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
+    found = {
+        json.dumps(one, sort_keys=True): one
+        for case in MATRIX
+        for one in router_objects(case.resolved({"replicas": 2}))
+    }
+    for manifest in found.values():
+        assert cluster.create(moved(manifest, namespace), dry_run=True)["metadata"]["name"] == "qwen-router"
+    templates = [one["spec"]["template"] for one in found.values() if one["kind"] == "Deployment"]
+    for template in templates:
+        pod = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(template)}
+        pod["metadata"] |= {"name": "router", "namespace": namespace}
+        del pod["spec"]["serviceAccountName"]
+        assert cluster.create(pod, dry_run=True)["spec"]["securityContext"]["runAsNonRoot"]
 
 
 @pytest.mark.parametrize("manufacturer", ["nvidia", ""])
