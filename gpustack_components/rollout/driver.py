@@ -93,6 +93,8 @@ class Driver:
     _outage: float | None = None
     _failures: int = 0
     _suspect: bool = True
+    _live: bool = True
+    """Whether the latest pass decided on a live read. A watch may have gone silent: nothing is given up on its word."""
     _converged_at: float | None = None
     _deadlines: Deadlines = field(init=False)
     _decision: Decision = field(default_factory=lambda: Decision((), {}, ()))
@@ -193,6 +195,7 @@ class Driver:
     def _pass(self) -> bool:
         snapshot = self.view.fresh() if self._suspect else self.view.snapshot()
         decision = self._decide(snapshot)
+        self._live = self._suspect or decision.risky
         if decision.risky and not self._suspect:
             decision = self._decide(self.view.fresh())
         self._suspect = False
@@ -228,9 +231,10 @@ class Driver:
             return False
         if done:
             reasons = self.finished(self)
-            if reasons:
+            if reasons and self._live:
                 raise GivenUp(*reasons)
-            return reasons is not None
+            self._suspect = bool(reasons)
+            return reasons is not None and not reasons
         self._converged_at = None
         self.remember()
         self._wait_or_give_up(decision, now)
@@ -367,12 +371,15 @@ class Driver:
         if held and self._renew():
             return
         left = self._deadlines.left(now)
-        if left is None or left <= 0:
+        if (left is None or left <= 0) and not self._live:
+            self._suspect = True
+        elif left is None or left <= 0:
             stuck = self._deadlines.expired(now)
             stuck += [wait for wait in held if wait not in stuck]
             stuck = stuck or list(decision.waits)
             raise GivenUp(*(self._reasons(stuck, now) or ["nothing can go on; run again"]))
-        self.rest(left)
+        else:
+            self.rest(left)
 
     def _renew(self) -> bool:
         """Take over what is wanted now, when something that holds the deployment back has changed."""
