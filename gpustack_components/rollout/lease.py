@@ -114,10 +114,10 @@ class DriverLease:
             self._renewed = (float("-inf"), self._renewed[1])
 
     def release(self) -> None:
-        """Remove it, if held."""
-        if self._held is not None:
-            self._cluster.delete(LEASE, self._namespace, self._name, uid=uid(self._held))
-            self._held = None
+        """Remove it, if held. It counts as let go even when that fails, since only the answer may have been lost."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._cluster.delete(LEASE, self._namespace, self._name, uid=uid(held))
 
     def clear(self) -> bool:
         """Remove the Lease that a killed run left behind, without taking it; whether there was one."""

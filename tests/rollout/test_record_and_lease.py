@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpustack_components.cluster.port import LEASE, AlreadyExists, Conflict
+from gpustack_components.cluster.port import LEASE, AlreadyExists, Conflict, Unreachable
 from gpustack_components.rollout import record as records
 from gpustack_components.rollout.contract import RolloutRefused, Timeouts, seconds
 from gpustack_components.rollout.lease import DURATION, DriverLease, HeldBy, LeaseLost
@@ -161,6 +161,24 @@ def test_a_lease_removed_by_hand_is_noticed() -> None:
     with pytest.raises(LeaseLost, match="was removed"):
         lease.keep()
     assert not lease.held
+
+
+class LosesAnswers(SimulatedCluster):
+    """Deletes what it is asked to, and nobody hears of it."""
+
+    def delete(self, *place: Any, **conditions: Any) -> bool:
+        super().delete(*place, **conditions)
+        raise Unreachable("the connection was reset")
+
+
+def test_a_lease_whose_release_was_not_answered_is_held_no_more() -> None:
+    server = LosesAnswers(SimulatedClock(), 1)
+    lease = lease_of(server, elsewhere("ada"))
+    lease.acquire()
+    with pytest.raises(Unreachable):
+        lease.release()
+    assert not lease.held
+    assert lease.acquire() is None and lease.held, "the same run takes it again, whether it still stands or not"
 
 
 DURATIONS: list[tuple[Any, float]] = [
