@@ -165,7 +165,7 @@ class Driver:
         if closed and not missing:
             self.narrator.waits_for_router(closed)
         if waited >= self.timeouts.ready:
-            reasons = not_ready(self.desired.name, missing, waited, self.timeouts)
+            reasons = not_ready(self.desired.namespace, self.desired.name, missing, waited, self.timeouts)
             if closed:
                 reasons.append(no_answer(self.desired.namespace, self.desired.name, closed, waited, self.timeouts))
             return reasons

@@ -69,7 +69,9 @@ def reason(namespace: str, deployment: str, wait: Wait, waited: float, timeouts:
             return (
                 f"{where}: after {span(waited)} it still waits for {wait.message} (timeouts.drain "
                 f"{span(timeouts.drain)}). It is never deleted by force, for two processes could then hold one "
-                "accelerator. If its node is lost, delete the Node object; if it only drains slowly, run again."
+                "accelerator. If its node is lost, `kubectl delete node NODE` releases it; if it only drains slowly, "
+                f"run again, or raise timeouts.drain. `kubectl -n {namespace} get pods -o wide -l "
+                f"app.kubernetes.io/instance={deployment}` shows where it stands."
             )
         case "release":
             hint = describe or "look at the Pod's finalizers"
@@ -119,7 +121,7 @@ def _way_out(message: str) -> str:
     return "Run again once that has changed"
 
 
-def not_ready(deployment: str, members: list[Member], waited: float, timeouts: Timeouts) -> list[str]:
+def not_ready(namespace: str, deployment: str, members: list[Member], waited: float, timeouts: Timeouts) -> list[str]:
     """Why a run whose replicas are all admitted is Incomplete: one sentence per replica that is not ready."""
     by_place: dict[tuple[str, int | None], list[Member]] = {}
     for member in members:
@@ -128,7 +130,8 @@ def not_ready(deployment: str, members: list[Member], waited: float, timeouts: T
         f"{deployment} {place(role, ordinal)}: admitted, not ready after {span(waited)} (timeouts.ready "
         f"{span(timeouts.ready)}): "
         + ", ".join(f"Pod {member.name} ({member.trouble or _standing(member)})" for member in of)
-        + ". `kubectl logs` and `kubectl describe pod` show why."
+        + f". `kubectl -n {namespace} logs {of[0].name}` and `kubectl -n {namespace} describe pod {of[0].name}` show "
+        "why; if it only loads slowly, run again, or raise timeouts.ready."
         for (role, ordinal), of in sorted(by_place.items(), key=lambda entry: (entry[0][0], entry[0][1] or 0))
     ]
 

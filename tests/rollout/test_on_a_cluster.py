@@ -149,6 +149,7 @@ def test_a_hanging_pod_is_named_and_never_forced(lab: Lab) -> None:
     assert stuck.phase == "Incomplete"
     (reason,) = stuck.reasons
     assert f"Pod {name(hanging)} on gpu-" in reason and "never deleted by force" in reason
+    assert f"`kubectl -n {lab.namespace} get pods -o wide -l app.kubernetes.io/instance={NAME}`" in reason
     assert [uid(pod) for pod in lab.pods()] == [uid(hanging)]
     lab.unseen.patch(
         POD,
