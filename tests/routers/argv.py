@@ -25,11 +25,15 @@ class Kind:
     """Metrics that the sheet names (router sheet 16); they exist once it has served."""
     pair_metrics: tuple[str, ...] = ()
     """Those of a Prefill and a Decode role."""
+    forgets: bool = False
+    """Whether it drops a Pod that no longer matches its selector, and not only one that is being deleted."""
 
-    def resolved(self, site: Site, roles: list[Json], name: str = "qwen", **fields: Any) -> ResolvedDeployment:
+    def resolved(
+        self, site: Site, roles: list[Json], name: str = "qwen", settings: Json | None = None, **fields: Any
+    ) -> ResolvedDeployment:
         """A deployment with this router; it takes its engines in turn, so that a few requests reach all."""
         router = {"name": self.name, "extraArgs": ["--policy", "round_robin"], **fields}
-        return site.resolved(self.engine, roles, router, name)
+        return site.resolved(self.engine, roles, router, name, settings)
 
 
 ROUTERS = [
@@ -38,6 +42,7 @@ ROUTERS = [
         "vLLM",
         ("vllm_router_running_requests", "vllm_router_active_workers", "vllm_router_requests_total"),
         ("vllm_router_pd_requests_total",),
+        forgets=True,
     ),
     Kind(
         "sglang-gateway",

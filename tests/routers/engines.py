@@ -38,8 +38,6 @@ class Engine:
         """Whose answers these are; every piece of text is this name."""
         self.calls: list[Call] = []
         """Completions asked for, in order."""
-        self.finished = 0
-        """Completions answered to the last byte."""
         self.cut = 0
         """Completions that its end, or the client's, cut off."""
         self.paths: set[str] = set()
@@ -99,13 +97,12 @@ class Engine:
         return None
 
     @contextlib.contextmanager
-    def handling(self, connection: socket.socket) -> Iterator[None]:
+    def handling(self) -> Iterator[None]:
         """Count a completion as running while the block runs."""
         with self._lock:
             self._running += 1
         try:
             yield
-            self.finished += 1
         except OSError:
             self.cut += 1
             raise
@@ -185,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, b"{}")
             return
         engine.calls.append(Call(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-        with engine.handling(self.connection):
+        with engine.handling():
             if body.get("stream"):
                 self._stream(engine, body)
                 return

@@ -74,19 +74,11 @@ class Front:
     def _start_picker(self) -> subprocess.Popen[bytes]:
         argv = [str(self._programs.python), "-I", str(_PICKER), str(self._folder)]
         program = self.site.run(argv, log="picker")
-        assert wait_until(lambda: self._listens(9002), seconds=20), self.site.log("picker")
+        assert wait_until(lambda: self.site.listens(9002), seconds=20), self.site.log("picker")
         return program
 
     def _start_envoy(self) -> subprocess.Popen[bytes]:
         args = [arg.replace("/config/", f"{self._config}/") for arg in self._proxy["args"]]
         program = self.site.run([str(self._programs.envoy), *args], log="envoy")
-        assert wait_until(lambda: self._listens(8081), seconds=20), self.site.log("envoy")
+        assert wait_until(lambda: self.site.listens(8081), seconds=20), self.site.log("envoy")
         return program
-
-    def _listens(self, port: int) -> bool:
-        try:
-            with self.site.network.tcp() as probe:
-                probe.connect(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True

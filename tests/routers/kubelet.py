@@ -21,8 +21,12 @@ from tests.routers.network import Network
 Json = dict[str, Any]
 HANG = "sandbox.gpustack.ai/hang"
 """Annotation on the Pods (or their namespace) that leaves their exit to us."""
+READY_AFTER = "sandbox.gpustack.ai/ready-after"
+"""Annotation that, as `never`, leaves it to us when they are Ready: once their engine answers."""
+LOADING = "tests.gpustack.ai/loading"
+"""Annotation of a Pod whose engine answers and never becomes Ready."""
 ENGINE = "tests.gpustack.ai/engine"
-"""Annotation that turns a Pod into an engine's: `vLLM` or `SGLang`; absent, read off the command of `main`."""
+"""Annotation that turns a Pod into an engine's: `vLLM` or `SGLang`; absent, read off the image of `main`."""
 
 
 class Kubelet:
@@ -86,6 +90,9 @@ class Kubelet:
             for port in _ports(pod):
                 engine.serve(self._network.listen(address, port))
             self.engines[name] = engine
+            annotations = pod["metadata"].get("annotations", {})
+            if annotations.get(READY_AFTER) == "never" and LOADING not in annotations:
+                self._annotate(pod, {"op": "replace", "path": _path(READY_AFTER), "value": "0"})
         if "deletionTimestamp" in pod["metadata"] and name in self.engines and name not in self._ending:
             self._ending.add(name)
             self._start(self._end, pod, self.engines[name])
@@ -103,12 +110,15 @@ class Kubelet:
             own.close()
             self.drains[pod["metadata"]["name"]] = time.monotonic() - started
         engine.end()
-        remove = {"op": "remove", "path": f"/metadata/annotations/{HANG.replace('/', '~1')}"}
-        self._cluster.patch(POD, self._namespace, pod["metadata"]["name"], [remove])
+        if HANG in pod["metadata"].get("annotations", {}):
+            self._annotate(pod, {"op": "remove", "path": _path(HANG)})
+
+    def _annotate(self, pod: Json, operation: Json) -> None:
+        self._cluster.patch(POD, self._namespace, pod["metadata"]["name"], [operation])
 
 
 def engine_of(pod: Json) -> str | None:
-    """Which engine a Pod runs: what its metrics hook reads, or None for a Pod that is no engine's."""
+    """Which engine a Pod runs; None for a Pod without a `main` container, such as a router's."""
     annotated = pod["metadata"].get("annotations", {}).get(ENGINE)
     if annotated:
         return str(annotated)
@@ -116,6 +126,10 @@ def engine_of(pod: Json) -> str | None:
     if main is None:
         return None
     return "SGLang" if "sglang" in main["image"].lower() else "vLLM"
+
+
+def _path(annotation: str) -> str:
+    return f"/metadata/annotations/{annotation.replace('/', '~1')}"
 
 
 def _ports(pod: Json) -> list[int]:

@@ -31,7 +31,7 @@ class Network:
     def __init__(self) -> None:
         missing = [tool for tool in ("unshare", "nsenter", "setpriv") if not shutil.which(tool)]
         if missing:
-            raise NoNamespace(f"the tests of routers need {', '.join(missing)}: install the package util-linux")
+            raise NoNamespace(f"the tests of routers need Linux with {', '.join(missing)}: install util-linux")
         self._asking = threading.Lock()
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pods = ipaddress.ip_interface(POD_RANGE)
@@ -47,7 +47,10 @@ class Network:
             self.close()
             assert self._agent.stderr
             words = self._agent.stderr.read().decode().strip()
-            raise NoNamespace(f"`unshare --net {' '.join(own_user)}` does not work here: {words}") from None
+            raise NoNamespace(
+                f"`unshare --net {' '.join(own_user)}` does not work here ({words}): "
+                "the tests of routers need root, or user namespaces that anybody may make"
+            ) from None
 
     def tcp(self) -> socket.socket:
         """A TCP socket of the namespace, neither bound nor connected."""

@@ -29,12 +29,13 @@ from gpustack_components.render.router import router_objects
 from sandbox.processes import wait_until
 from tests.render import build
 from tests.routers.engines import Engine
-from tests.routers.kubelet import ENGINE, HANG, Kubelet
+from tests.routers.kubelet import ENGINE, HANG, READY_AFTER, Kubelet
 from tests.routers.network import Network
 from tests.routers.programs import Programs
 
 Json = dict[str, Any]
 MODEL = "Qwen/Qwen2.5-72B-Instruct"
+"""Model of every deployment and engine here."""
 NODE = "cpu-0"
 
 
@@ -84,22 +85,28 @@ class Site:
     """One namespace with its own network."""
 
     cluster: Cluster
+    """The API server, as its administrator."""
     namespace: str
+    """Where everything stands."""
     network: Network
+    """Where every Pod's address is local, and the API server's is too."""
     kubelet: Kubelet
+    """Runs the engines of the namespace's Pods."""
     kubeconfig: Path
+    """The administrator's."""
     folder: Path
     """For logs and configuration of the programs."""
     programs: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
+    """Everything started in the network."""
 
-    # -- Pods
-
-    def resolved(self, engine: str, roles: list[Json], router: Json, name: str = "qwen") -> ResolvedDeployment:
+    def resolved(
+        self, engine: str, roles: list[Json], router: Json, name: str = "qwen", settings: Json | None = None
+    ) -> ResolvedDeployment:
         """A deployment of this namespace with a router."""
         document = build.deployment(engine, roles, name, router=router)
-        moved = {**document.model_dump(by_alias=True, exclude_none=True)}
+        moved = document.model_dump(by_alias=True, exclude_none=True)
         moved["metadata"]["namespace"] = self.namespace
-        return build.resolved(ModelDeployment.model_validate(moved))
+        return build.resolved(ModelDeployment.model_validate(moved), settings=settings or {})
 
     def start(self, resolved: ResolvedDeployment, role: str, ordinal: int = 0) -> Engine:
         """Create the leader Pod of a replica as rendered, less its queue, and wait until its engine answers."""
@@ -107,7 +114,7 @@ class Site:
         return self.engine(pod)
 
     def create(self, pod: Json, engine: str = "vLLM") -> str:
-        """Create a Pod that needs no devices and leaves its exit to our kubelet; returns its name."""
+        """Create a Pod that needs no devices and leaves readiness and exit to our kubelet; returns its name."""
         spec = pod["spec"]
         spec["nodeName"] = NODE
         for key in ("nodeSelector", "affinity", "runtimeClassName", "resourceClaims", "volumes"):
@@ -116,7 +123,7 @@ class Site:
             container.pop("resources", None)
             container.pop("volumeMounts", None)
         pod["metadata"]["labels"].pop(keys.QUEUE_NAME, None)
-        pod["metadata"].setdefault("annotations", {}).update({HANG: "true", ENGINE: engine})
+        pod["metadata"].setdefault("annotations", {}).update({HANG: "true", READY_AFTER: "never", ENGINE: engine})
         return str(self.cluster.create(pod)["metadata"]["name"])
 
     def engine(self, pod: str) -> Engine:
@@ -129,6 +136,12 @@ class Site:
         pod = self.cluster.get(POD, self.namespace, engine.name)
         assert pod, f"Pod {engine.name} is gone"
         return pod
+
+    def label(self, engine: Engine, key: str, value: str | None) -> None:
+        """Set a label of an engine's Pod, or take it away."""
+        path = f"/metadata/labels/{key.replace('/', '~1')}"
+        operation = {"op": "remove", "path": path} if value is None else {"op": "add", "path": path, "value": value}
+        self.cluster.patch(POD, self.namespace, engine.name, [operation])
 
     def delete(self, engine: Engine) -> None:
         """Ask for the deletion of an engine's Pod."""
@@ -151,8 +164,6 @@ class Site:
                 containers = stored["spec"]["template"]["spec"]["containers"]
         return containers
 
-    # -- programs
-
     def start_router(self, programs: Programs, resolved: ResolvedDeployment) -> subprocess.Popen[bytes]:
         """Apply and run an argv router with exactly the rendered command line, as its own ServiceAccount."""
         (container,) = self.apply(resolved)
@@ -161,7 +172,7 @@ class Site:
         return self.run(argv, log="router", env={"KUBECONFIG": str(account)})
 
     def service_account(self, name: str) -> Path:
-        """A kubeconfig that is nobody but the ServiceAccount."""
+        """A kubeconfig that is nobody but the ServiceAccount; in a Pod the same token is mounted instead."""
         path = self.folder / f"{name}.kubeconfig"
         with config.new_client_from_config(str(self.kubeconfig)) as connection:
             token = client.CoreV1Api(connection).create_namespaced_service_account_token(
@@ -186,11 +197,18 @@ class Site:
         self.programs.append(program)
         return program
 
+    def listens(self, port: int) -> bool:
+        """Whether anything accepts connections to the port at 127.0.0.1 of the network, as a TCP probe asks."""
+        try:
+            with self.network.tcp() as probe:
+                probe.connect(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
     def log(self, name: str) -> str:
         """What a program wrote."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
-
-    # -- calls
 
     def get(self, path: str, *, port: int = 8081) -> Answer:
         """GET from 127.0.0.1 of the network."""

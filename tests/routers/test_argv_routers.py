@@ -13,12 +13,12 @@ from gpustack_components.render.replica import render_replica
 from sandbox.cluster import Sandbox
 from sandbox.processes import wait_until
 from tests.routers.argv import Kind, each_router, serving
+from tests.routers.kubelet import LOADING
 from tests.routers.programs import Programs
 from tests.routers.site import MODEL, InFlight, Load, Site
 
 pytestmark = pytest.mark.cluster
 Json = dict[str, Any]
-READY_AFTER = "sandbox.gpustack.ai/ready-after"
 
 
 @each_router
@@ -28,12 +28,14 @@ def test_it_finds_the_servers_of_its_deployment_and_nothing_else(
     since = sandbox.audit_log.stat().st_size
     found = router.resolved(site, [{}])
     program = site.start_router(programs, found)
+    assert wait_until(lambda: site.listens(8081), seconds=20), "ready before there is any engine"
+    assert site.complete().status == 503
     neighbour = site.start(router.resolved(site, [{}], "other"), "server")
     # The second Pod of a replica of two is no leader; here it answers, and still must not be asked.
     large = router.resolved(site, [{"size": 2}])
     follower = site.engine(site.create(copy.deepcopy(render_replica(large, "server", 7).members[1]), router.engine))
     loading = copy.deepcopy(render_replica(found, "server", 8).members[0])
-    loading["metadata"]["annotations"][READY_AFTER] = "never"
+    loading["metadata"]["annotations"][LOADING] = "true"
     unready = site.engine(site.create(loading, router.engine))
     engines = [site.start(found, "server", ordinal) for ordinal in (0, 1)]
 
@@ -91,9 +93,27 @@ def test_no_request_is_lost_while_its_servers_are_replaced(site: Site, programs:
 
 
 @each_router
+def test_with_qualification_it_waits_for_the_label(site: Site, programs: Programs, router: Kind) -> None:
+    found = router.resolved(site, [{}], settings={"model-deployment-endpoint-qualification": True})
+    site.start_router(programs, found)
+    standing, retiring = (site.start(found, "server", ordinal) for ordinal in (0, 1))
+    assert wait_until(lambda: site.listens(8081), seconds=20)
+    site.label(standing, keys.ENDPOINT_ELIGIBLE, "true")
+    assert serving(site, [standing])
+    assert not retiring.paths, "its label is not there yet"
+    site.label(retiring, keys.ENDPOINT_ELIGIBLE, "true")
+    assert serving(site, [standing, retiring])
+    under_way = [InFlight(site, tokens=30, stream=True) for _ in range(2)]
+    assert wait_until(lambda: retiring.running == 1, seconds=5)
+    site.label(retiring, keys.ENDPOINT_ELIGIBLE, None)
+    assert serving(site, [standing], seconds=3) is router.forgets
+    assert all(request.result(10).complete for request in under_way)
+
+
+@each_router
 def test_each_attempt_at_a_request_ends_at_its_timeout(site: Site, programs: Programs, router: Kind) -> None:
-    """Both routers make up to five of a request that they have not begun to answer (docs/decisions.md)."""
-    found = router.resolved(site, [{}], requestTimeoutSeconds=1, extraArgs=[])
+    """Both routers make five of a request that they have not begun to answer, unless `extraArgs` says otherwise."""
+    found = router.resolved(site, [{}], requestTimeoutSeconds=1, extraArgs=["--retry-max-retries", "2"])
     site.start_router(programs, found)
     engine = site.start(found, "server")
     assert serving(site, [engine])
@@ -103,7 +123,7 @@ def test_each_attempt_at_a_request_ends_at_its_timeout(site: Site, programs: Pro
     assert (stream.status, stream.complete) == (200, False)
     assert time.monotonic() - started < 2
     whole = site.complete(tokens=100)
-    assert (whole.status, len(engine.calls) - asked) == (500, 1 + 5)
+    assert (whole.status, len(engine.calls) - asked) == (500, 1 + 2)
     exposed = site.get("/metrics", port=9090).text
     assert [metric for metric in router.metrics if metric not in exposed] == []
 
