@@ -72,7 +72,7 @@ def _values(text: str, source: str) -> Iterator[tuple[int, Any]]:
 
 def _entries(value: Any, source: str, line: int) -> Iterator[dict[str, Any]]:
     if not isinstance(value, dict):
-        found = "a list" if isinstance(value, list) else f'"{printable(str(value), 40)}"'
+        found = "a list" if isinstance(value, list) else "a lone value"
         raise UnreadableInput(
             source,
             f"found {found} where a document belongs; write a map with apiVersion, kind, metadata and spec",

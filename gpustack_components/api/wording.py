@@ -13,6 +13,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from gpustack_components.api.concealment import HIDDEN, concealed, hides
 from gpustack_components.api.document import Document
 from gpustack_components.api.hints import PATTERNS, REQUIRED, UNKNOWN
 from gpustack_components.api.part import INT32_MAX
@@ -64,23 +65,35 @@ def _location(details: ErrorDetails) -> Location:
 
 
 def _refusal(schema: "_Schema", model: type[Document], details: ErrorDetails, location: Location) -> Refusal:
-    kind, found = details["type"], details["input"]
-    path = path_of(location)
+    kind, path = details["type"], path_of(location)
+    found, value = details["input"], concealed(location, details["input"])
     if kind == "extra_forbidden":
-        return Refusal("unknown-field", path, _unknown(schema, location), found)
+        return Refusal("unknown-field", path, _unknown(schema, location), value)
     if kind == "missing":
         hint = REQUIRED.get(path_of([step for step in location if isinstance(step, str)]), "add it")
         return Refusal("schema-required", path, f"{location[-1]} is required and missing; {hint}")
     at = schema.at(location)
+    if hides(location) and isinstance(found, str):
+        rule = _bounds_id(model, location) if kind in _BOUNDS else "schema-type"
+        return Refusal(rule, path, _hidden(at, bounded=kind in _BOUNDS), value)
     if kind == "literal_error":
         allowed = [str(value) for value in at.get("enum", [at.get("const", "")]) if value != ""]
         listed = f"one of {', '.join(allowed)}" if len(allowed) > 1 else allowed[0]
         return Refusal(
-            "schema-enum", path, f"found {shown(found)}; the value is {listed}{closest(found, allowed)}", found
+            "schema-enum", path, f"found {shown(found)}; the value is {listed}{closest(found, allowed)}", value
         )
     if kind in _BOUNDS:
-        return Refusal(_bounds_id(model, location), path, _bounds(at, details, found), found)
-    return Refusal("schema-type", path, _type(at, found), found)
+        return Refusal(_bounds_id(model, location), path, _bounds(at, details, found), value)
+    return Refusal("schema-type", path, _type(at, found), value)
+
+
+def _hidden(at: dict[str, Any], *, bounded: bool) -> str:
+    """What is wrong with a text, without the text."""
+    if bounded:
+        pattern = str(at.get("pattern", ""))
+        wanted = PATTERNS.get(pattern) or (f"write text that matches {pattern}" if pattern else "write another one")
+        return f"found text {HIDDEN} that is not allowed; {wanted}"
+    return f"found text {HIDDEN} where {_TYPES.get(at.get('type', ''), 'a number or text')} belongs"
 
 
 def _bounds_id(model: type[Document], location: Location) -> str:

@@ -180,9 +180,7 @@ class _Document:
         if kind in _KINDS and type(value) is _KINDS[kind]:
             return value
         shown = f"!!{kind}" if kind else tag
-        raise self.problem(
-            event, f'the tag {printable(shown, 60)} cannot be read from "{printable(text, 40)}"; remove the tag'
-        )
+        raise self.problem(event, f"the tag {printable(shown, 60)} does not suit the text behind it; remove the tag")
 
     def check_tag(self, event: Event, kind: str) -> None:
         tag = cast("MappingStartEvent", event).tag

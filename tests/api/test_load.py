@@ -102,7 +102,7 @@ def test_anchors_and_merge_keys_are_read() -> None:
         ("a: 1\nb: {c: 1, c: 2}", "f.yaml:2:11: ", '"c" stands twice'),
         ('{"a": {"c": 1, "c": 2}}', "f.yaml: ", '"c" stands twice'),
         ("- kind: A", "f.yaml:1: ", "a list"),
-        ("hello", "f.yaml:1: ", '"hello"'),
+        ("hello", "f.yaml:1: ", "a lone value"),
         ("a: *x", "f.yaml:1:4: ", "no anchor"),
         ("a: &x [*x]", "f.yaml:1:8: ", "inside its own anchor"),
         ("on: 1", "f.yaml:1:1: ", "reads as true"),
