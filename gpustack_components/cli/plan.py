@@ -132,7 +132,12 @@ def plan_of(resolved: "ResolvedDeployment", snapshot: "Snapshot") -> Planned:
         ) from None
     before = record.document if record else {}
     ahead = forecast(
-        desired, observed, slots, snapshot.queues(resolved), changed=changes(before, encode(resolved.declared))
+        desired,
+        observed,
+        slots,
+        snapshot.queues(resolved),
+        changed=changes(before, encode(resolved.declared)),
+        turnovers=record.turnovers if record else {},
     )
     return Planned(namespace, name, decide(desired, observed, slots), ahead)
 
@@ -152,6 +157,7 @@ def as_json(planned: Planned) -> Json:
         "forecast": {
             "steps": [asdict(step) for step in planned.forecast.steps],
             "lines": list(planned.forecast.lines),
+            "estimates": [asdict(one) for one in planned.forecast.estimates],
         },
     }
 

@@ -1,11 +1,10 @@
-"""One deployment as it stands in a cluster: its record, Pods and Workloads, and the report made of them."""
+"""One deployment as it stands in a cluster: its record, Pods, Workloads and router, and the report made of them."""
 
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,10 +19,16 @@ if TYPE_CHECKING:
     from gpustack_components.rollout.record import Record
     from gpustack_components.status.deployed import Observation
     from gpustack_components.status.document import StatusDocument
-    from gpustack_components.status.facts import Expected
+    from gpustack_components.status.events import DeploymentWarning
+    from gpustack_components.status.facts import Facts
+    from gpustack_components.status.holds import Around, Hold
     from gpustack_components.status.text import Row
+    from gpustack_components.status.why import Cause
 
 Json = dict[str, Any]
+
+MOST_NODES = 20
+"""Nodes that are read to tell why replicas are not ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +45,14 @@ class Standing:
     """Names of Pods that carry its labels and belong to something else."""
     driver: str
     """Who drives it right now; empty when nobody does."""
-    expected: "Expected | None" = None
-    """What the accepted document renders, to tell outdated replicas from current ones; None when it is not known."""
+    driving_since: str
+    """Since when, RFC 3339."""
+    facts: "Facts"
+    """What is known beside Pods and Workloads: the router, and what the accepted document renders, if files say so."""
+    previous: Json
+    """The status document before this look: the record's, or the one shown last."""
+    around: "Around | None" = None
+    """The nodes and queues behind what waits; None when they were not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +78,27 @@ def find(
     pods: Sequence[Json] | None = None,
     workloads: Sequence[Json] | None = None,
     known: "Known | None" = None,
+    *,
+    closely: bool = False,
 ) -> Standing:
-    """Read a deployment; Pods and Workloads are listed unless they are given. With `known`, replicas are compared.
+    """Read a deployment; Pods and Workloads are listed unless they are given. With `known`, replicas are compared;
+    `closely` reads the nodes and queues behind what waits.
 
     Raises `CommandError` with exit code 1 when there is no such deployment, and `ClusterError`.
     """
     from gpustack_components.api.decode import decode
     from gpustack_components.api.model_deployment import ModelDeployment
     from gpustack_components.cluster.port import CONFIG_MAP, LEASE, POD
-    from gpustack_components.cluster.readings import at, owner_uids
-    from gpustack_components.cluster.readings import name as name_of
+    from gpustack_components.cluster.readings import at
     from gpustack_components.rollout.record import Record, is_record, record_name
     from gpustack_components.rollout.view import selector
     from gpustack_components.status.deployed import Observation
 
     stored = cluster.get(CONFIG_MAP, namespace, record_name(name))
     if stored is None or not is_record(stored):
-        raise CommandError(_absent(cluster, namespace, name), code=ExitCode.REFUSED)
+        from gpustack_components.cli.absent import why_absent
+
+        raise CommandError(why_absent(cluster, namespace, name, stored), code=ExitCode.REFUSED)
     record = Record.from_object(stored)
     decoded = decode(record.document, stored=True)
     if not isinstance(decoded.document, ModelDeployment):
@@ -92,25 +107,97 @@ def find(
             f"({decoded.refusals[0] if decoded.refusals else 'another kind'}); the next `pulumi up` writes it anew",
             code=ExitCode.REFUSED,
         )
-    listed = cluster.list(POD, namespace, selector(name)).items if pods is None else pods
-    own = tuple(pod for pod in listed if record.uid in owner_uids(pod, "ConfigMap"))
-    strangers = tuple(sorted(name_of(pod) for pod in listed if record.uid not in owner_uids(pod, "ConfigMap")))
+    own, strangers = _divided(record, cluster.list(POD, namespace, selector(name)).items if pods is None else pods)
     standing = _workloads(cluster, namespace) if workloads is None else tuple(workloads)
     lease = cluster.get(LEASE, namespace, record_name(name))
-    driver = str(at(lease, "spec", "holderIdentity") or "") if lease is not None else ""
-    expected = expected_of(decoded.document, known, record.store) if known is not None else None
-    return Standing(record, decoded.document, Observation(own, standing), strangers, driver, expected)
+    driver, since = (str(at(lease, "spec", key) or "") for key in ("holderIdentity", "acquireTime"))
+    observation = Observation(own, standing)
+    return Standing(
+        record,
+        decoded.document,
+        observation,
+        strangers,
+        driver,
+        since,
+        _facts(cluster, decoded.document, record, known),
+        record.status,
+        look_around(cluster, namespace, observation) if closely else None,
+    )
 
 
-def expected_of(deployment: "ModelDeployment", known: Known, remembered: "Store | None" = None) -> "Expected":
+def renewed(
+    cluster: "Cluster",
+    before: Standing,
+    pods: Sequence[Json],
+    workloads: Sequence[Json],
+    known: "Known | None",
+    *,
+    anew: bool,
+    closely: bool,
+) -> Standing | None:
+    """The deployment after its Pods or Workloads changed; `anew` reads the rest of it again. None when it is gone."""
+    from gpustack_components.cluster.port import CONFIG_MAP
+    from gpustack_components.rollout.record import record_name
+    from gpustack_components.status.deployed import Observation
+
+    namespace, name = before.record.namespace, before.record.name
+    shown = document(before, _now()).to_json()
+    if anew:
+        stored = cluster.get(CONFIG_MAP, namespace, record_name(name))
+        if stored is None:
+            return None
+        return replace(find(cluster, namespace, name, pods, workloads, known, closely=closely), previous=shown)
+    own, strangers = _divided(before.record, pods)
+    observation = Observation(own, tuple(workloads))
+    if _same(own, before.observation.pods) and _same(workloads, before.observation.workloads):
+        return replace(before, previous=shown)
+    around = look_around(cluster, namespace, observation) if closely else None
+    return replace(before, observation=observation, strangers=strangers, previous=shown, around=around)
+
+
+def _same(some: Sequence[Json], others: Sequence[Json]) -> bool:
+    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
+
+
+def _now() -> datetime:
+    from datetime import UTC
+
+    return datetime.now(UTC)
+
+
+def _divided(record: "Record", pods: Sequence[Json]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
+    """The Pods that belong to the record, and the names of those that merely carry its labels."""
+    from gpustack_components.cluster.readings import name, owner_uids
+
+    own = tuple(pod for pod in pods if record.uid in owner_uids(pod, "ConfigMap"))
+    others = tuple(sorted(name(pod) for pod in pods if record.uid not in owner_uids(pod, "ConfigMap")))
+    return own, others
+
+
+def _facts(cluster: "Cluster", deployment: "ModelDeployment", record: "Record", known: Known | None) -> "Facts":
+    from gpustack_components.api.names import router_name
+    from gpustack_components.cluster.port import DEPLOYMENT, Forbidden
+    from gpustack_components.status.facts import Facts, RouterFound
+
+    facts = facts_of(deployment, known, record.store) if known is not None else Facts()
+    retirement = record.status.get("retirement")
+    found = replace(facts, retirement=retirement, deleting=record.phase == "Deleting")
+    if deployment.spec.router is None:
+        return found
+    try:
+        router = cluster.get(DEPLOYMENT, record.namespace, router_name(record.name))
+    except Forbidden:
+        return found
+    return replace(found, router=RouterFound.of(router))
+
+
+def facts_of(deployment: "ModelDeployment", known: Known, remembered: "Store | None" = None) -> "Facts":
     """What the document renders beside the objects it depends on; raises `CommandError` when it cannot be rendered.
 
     `remembered` is the KV cache store of the last run, which is rendered on while its Binding is away.
     """
     from gpustack_components.bindings.resolve import resolve
-    from gpustack_components.render.version import CURRENT
-    from gpustack_components.rollout.desired import Desired
-    from gpustack_components.status.facts import Expected
+    from gpustack_components.rollout.reporting import facts
 
     answer = resolve(
         deployment,
@@ -126,48 +213,65 @@ def expected_of(deployment: "ModelDeployment", known: Known, remembered: "Store 
             *(f"replicas cannot be compared with what was accepted: {failure}" for failure in answer.failures),
             code=ExitCode.RENDER_FAILED,
         )
-    desired = Desired.of(answer.resolved)
-    return Expected(
-        hashes={role.name: role.hashes for role in desired.roles},
-        floor=desired.floor,
-        current=CURRENT,
-        weights_hold="; ".join(hold.message for hold in desired.holds if hold.kind == "weights"),
-        publishes={role.name: role.publish for role in answer.resolved.roles},
-    )
+    return facts(answer.resolved)
 
 
 def rows(standing: Standing, now: datetime) -> "tuple[Row, ...]":
     """Its replicas, one row each."""
     from gpustack_components.status import text
 
-    return text.rows(standing.deployment, standing.observation, now, standing.expected)
+    return text.rows(standing.deployment, standing.observation, now, standing.facts.expected, standing.around)
 
 
-def document(standing: Standing) -> "StatusDocument":
-    """Its status document (rollout sheet 8)."""
-    from gpustack_components.status.facts import Facts
+def document(standing: Standing, now: datetime) -> "StatusDocument":
+    """Its status document (rollout sheet 8); what was not looked at is as the last run left it."""
     from gpustack_components.status.report import report
 
     return report(
         standing.deployment,
         standing.observation,
-        Facts(expected=standing.expected),
+        standing.facts,
         namespace=standing.record.namespace,
+        previous=standing.previous,
+        now=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
 
-def as_json(standing: Standing, calls: Sequence[str], now: datetime | None) -> Json:
-    """The whole report as other tools read it; without `now`, ages are left out."""
-    from datetime import UTC
+def warnings(standing: Standing) -> "tuple[DeploymentWarning, ...]":
+    """What its Pods warn of (rollout sheet 10)."""
+    from gpustack_components.status.events import events
 
-    from gpustack_components.rollout.slots import slots_to_json
+    return events(standing.observation)
+
+
+def causes(standing: Standing, now: datetime) -> "tuple[Cause, ...]":
+    """What keeps it from being converged."""
+    from gpustack_components.status.why import Run
+    from gpustack_components.status.why import causes as find_causes
 
     record = standing.record
+    run = Run(record.phase, record.reasons, record.updated, standing.driver, standing.driving_since)
+    return find_causes(standing.deployment, document(standing, now), rows(standing, now), run)
+
+
+def as_json(standing: Standing, calls: Sequence[str], now: datetime, *, aged: bool = True) -> Json:
+    """The whole report as other tools read it; ages are left out where each line is to differ only by a change."""
+    from gpustack_components.rollout.slots import slots_to_json
+    from gpustack_components.rollout.turnovers import turnovers_to_json
+
+    record = standing.record
+    why = {}
+    if standing.around is not None:
+        why["why"] = [{"subject": one.subject, **_hold_json(one.hold)} for one in causes(standing, now)]
     return {
         "namespace": record.namespace,
         "name": record.name,
-        **document(standing).to_json(),
-        "replicas": [_row_json(row, aged=now is not None) for row in rows(standing, now or datetime.now(UTC))],
+        **document(standing, now).to_json(),
+        "replicas": [_row_json(row, aged=aged) for row in rows(standing, now)],
+        "events": [
+            {"reason": one.reason, "message": one.message, "pod": one.pod, "count": one.count}
+            for one in warnings(standing)
+        ],
         "run": {
             "phase": record.phase,
             "reasons": list(record.reasons),
@@ -176,15 +280,19 @@ def as_json(standing: Standing, calls: Sequence[str], now: datetime | None) -> J
             "driver": standing.driver,
             "updated": record.updated,
             "slots": slots_to_json(record.slots),
+            "turnovers": turnovers_to_json(record.turnovers),
         },
+        **why,
         "strangers": list(standing.strangers),
         "call": list(calls),
     }
 
 
-def call_lines(standing: Standing, kubeconfig: str | None = None, context: str | None = None) -> list[str]:
+def call_lines(
+    standing: Standing, now: datetime, kubeconfig: str | None = None, context: str | None = None
+) -> list[str]:
     """Two commands that reach the endpoint from here; none while there is no endpoint."""
-    namespace, endpoint = standing.record.namespace, urlsplit(document(standing).endpoint)
+    namespace, endpoint = standing.record.namespace, urlsplit(document(standing, now).endpoint)
     if not endpoint.hostname or not endpoint.port:
         return []
     cluster = [*(["--kubeconfig", kubeconfig] if kubeconfig else []), *(["--context", context] if context else [])]
@@ -200,8 +308,49 @@ def call_lines(standing: Standing, kubeconfig: str | None = None, context: str |
     return [shlex.join(forward), shlex.join(call)]
 
 
+def look_around(cluster: "Cluster", namespace: str, observation: "Observation") -> "Around":
+    """The nodes of Pods that are not ready, and the queues of Workloads that wait; what may not be read is left out."""
+    from gpustack_components.cluster import readings
+    from gpustack_components.cluster.port import CLUSTER_QUEUE, LOCAL_QUEUE, NODE
+    from gpustack_components.rollout.quota import in_use
+    from gpustack_components.status.holds import Around
+
+    names: set[str] = set()
+    waiting: dict[str, Json] = {}
+    for replica in observation.replicas():
+        names |= {str(readings.at(p, "spec", "nodeName") or "") for p in replica.members if not readings.ready(p)}
+        if replica.workload is not None and not replica.admitted:
+            waiting.setdefault(str(readings.at(replica.workload, "spec", "queueName") or ""), replica.workload)
+    nodes = {name: node for name in sorted(names - {""})[:MOST_NODES] if (node := _read(cluster, NODE, None, name))}
+    queues: dict[str, str] = {}
+    quotas: dict[str, str] = {}
+    for local, workload in sorted(waiting.items()):
+        behind = str(readings.at(_read(cluster, LOCAL_QUEUE, namespace, local), "spec", "clusterQueue") or "")
+        queue = _read(cluster, CLUSTER_QUEUE, None, behind) if behind else None
+        if queue is not None:
+            queues[local], quotas[local] = behind, in_use(queue, workload)
+    return Around(nodes, queues, quotas)
+
+
+def _read(cluster: "Cluster", kind: Any, namespace: str | None, name: str) -> Json | None:
+    from gpustack_components.cluster.port import Forbidden, NotServed
+
+    try:
+        return cluster.get(kind, namespace, name) if name else None
+    except (Forbidden, NotServed):
+        return None
+
+
+def _hold_json(hold: "Hold") -> Json:
+    return {
+        "what": hold.what,
+        "since": hold.since or None,
+        "release": hold.release,
+        "command": hold.command or None,
+    }
+
+
 def _row_json(row: "Row", *, aged: bool) -> Json:
-    hold = row.hold
     return {
         "role": row.role,
         "ordinal": row.ordinal,
@@ -211,7 +360,7 @@ def _row_json(row: "Row", *, aged: bool) -> Json:
         "readyMembers": row.ready[0],
         "members": row.ready[1],
         **({"ageSeconds": None if row.age is None else round(row.age)} if aged else {}),
-        "hold": None if hold is None else {"what": hold.what, "since": hold.since or None, "release": hold.release},
+        "hold": None if row.hold is None else _hold_json(row.hold),
     }
 
 
@@ -224,29 +373,3 @@ def _workloads(cluster: "Cluster", namespace: str) -> tuple[Json, ...]:
     except NotServed:
         complain("the cluster serves no Kueue Workloads, so nothing is admitted: install Kueue, or look at its CRDs")
         return ()
-
-
-def _absent(cluster: "Cluster", namespace: str, name: str) -> str:
-    """Why there is nothing to show, with the names that are there."""
-    from gpustack_components.cluster import keys
-    from gpustack_components.cluster.port import CONFIG_MAP, POD
-    from gpustack_components.rollout.record import Record, is_record
-
-    left = cluster.list(POD, namespace, f"{keys.APP_NAME}={keys.APP_NAME_VALUE},{keys.APP_INSTANCE}={name}").items
-    if left:
-        return (
-            f"the record of deployment {name} in namespace {namespace} is gone, and so its Pods end: {len(left)} are "
-            "still there; `pulumi up` of the program that declares it clears them away and creates new ones"
-        )
-    listed = cluster.list(CONFIG_MAP, None, f"{keys.MANAGED_BY}={keys.FIELD_MANAGER}").items
-    known = sorted((one.namespace, one.name) for one in map(Record.from_object, filter(is_record, listed)))
-    here = [other for space, other in known if space == namespace]
-    elsewhere = [space for space, other in known if other == name]
-    if elsewhere:
-        hint = f"there is one in {' and '.join(elsewhere)}: add -n {elsewhere[0]}"
-    elif here:
-        near = get_close_matches(name, here, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there {'is' if len(here) == 1 else 'are'} {', '.join(here)}"
-    else:
-        hint = "`pulumi up` of a program that declares it creates it"
-    return f"there is no deployment {name} in namespace {namespace}; {hint}"

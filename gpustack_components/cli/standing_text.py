@@ -1,19 +1,21 @@
-"""The pages of `status`: a table of replicas, what holds them, what the last run said, and how to call the endpoint."""
+"""The pages of `status`: a table of replicas, what is not fine, what holds them, what happened when, how the last run
+ended, and how to call the endpoint."""
 
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gpustack_components.cli import output
 from gpustack_components.cli.check import counted
-from gpustack_components.cli.standing import Standing, document, rows
+from gpustack_components.cli.standing import Standing, causes, document, rows, warnings
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
     from rich.table import Table
 
     from gpustack_components.status.text import Row
+    from gpustack_components.status.timeline import Timelines
 
 COLOURS = {
     "serving": "green",
@@ -31,8 +33,8 @@ COLOURS = {
 WIDE = 10_000
 """Columns of output that is no terminal: lines are never broken."""
 
-RECENT = 12
-"""How many of the last things that happened are shown."""
+RECENT = 6
+"""How many of the last things that happened to a replica are shown."""
 
 
 def console() -> "Console":
@@ -59,33 +61,43 @@ def draw(page: "Group") -> None:
         output.say(line.rstrip())
 
 
-def page(standing: Standing, calls: Sequence[str], why: bool, now: datetime) -> "Group":
-    """Everything `status` shows of a deployment."""
+def page(
+    standing: Standing, calls: Sequence[str], why: bool, now: datetime, timelines: "Timelines | None" = None
+) -> "Group":
+    """Everything `status` shows of a deployment; with `timelines`, also what happened to each replica."""
     from rich.console import Group
     from rich.text import Text
 
     told = rows(standing, now)
-    parts: list[RenderableType] = [_head(standing), Text(), _replicas(told)]
+    parts: list[RenderableType] = [_head(standing, now), Text(), _replicas(told)]
+    parts += _sections(("not fine", _conditions(standing, now)))
     if why:
-        parts += _sections(("what holds it", _holds(told, now)), ("recently", _recent(standing, now)))
+        parts += _sections(("what holds it", _causes(standing, now)))
+    parts += _sections(("warnings", _warnings(standing)))
+    if timelines is not None:
+        parts += _sections(("timeline", _timelines(timelines, now)))
     parts += _sections(("last run", _run(standing)))
     if calls:
         parts += [Text(), Text("call it", style="bold"), *(Text(f"  {line}", overflow="fold") for line in calls)]
     return Group(*parts)
 
 
-def replica_lines(standing: Standing) -> list[str]:
-    """One line for each replica, for output that only grows."""
+def plain_lines(standing: Standing, why: bool, now: datetime) -> list[str]:
+    """One line for each replica, then the deployment as a whole, for output that only grows."""
     name = f"{standing.record.namespace}/{standing.record.name}"
-    return [
+    told = document(standing, now)
+    lines = [
         f"{name} {row.name}  {row.state}, {row.ready[0]}/{row.ready[1]} Pods ready"
         + (f": {row.hold.what}" if row.hold else "")
-        for row in rows(standing, datetime.now(UTC))
+        + (f"; released when {row.hold.release}" if row.hold and why else "")
+        for row in rows(standing, now)
     ]
+    lines.append(f"{name}  {told.phase}, {told.role_summary}{f': {told.phase_message}' if told.phase_message else ''}")
+    return [*lines, *(f"{name}  warning {one.reason}: {one.message}" for one in warnings(standing))]
 
 
-def _head(standing: Standing) -> "Table":
-    told = document(standing)
+def _head(standing: Standing, now: datetime) -> "Table":
+    told = document(standing, now)
     grid = _grid()
     grid.add_row("deployment", f"{standing.record.namespace}/{standing.record.name}")
     grid.add_row("phase", _coloured(told.phase, f": {told.phase_message}" if told.phase_message else ""))
@@ -121,19 +133,32 @@ def _replicas(told: "Sequence[Row]") -> "Table":
     return table
 
 
-def _holds(told: "Sequence[Row]", now: datetime) -> Iterator[tuple[str, str]]:
-    for row in told:
-        if row.hold is not None:
-            since = _since(row.hold.since, now)
-            yield row.name, f"{row.hold.what}{f' (for {since})' if since else ''}"
-            yield "", f"released when {row.hold.release}"
+def _conditions(standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
+    from gpustack_components.status.why import unfine
+
+    for condition in unfine(document(standing, now)):
+        yield condition.type, f"{condition.status}, {condition.reason}: {condition.message}"
 
 
-def _recent(standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
-    from gpustack_components.status.text import timeline
+def _causes(standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
+    for cause in causes(standing, now):
+        since = _since(cause.hold.since, now)
+        yield cause.subject, f"{cause.hold.what}{f' (for {since})' if since else ''}"
+        yield "", f"released when {cause.hold.release}"
+        if cause.hold.command:
+            yield "", f"$ {cause.hold.command}"
 
-    for moment in timeline(standing.observation)[-RECENT:]:
-        yield f"{_since(moment.time, now) or moment.time} ago", f"{moment.subject} {moment.words}"
+
+def _warnings(standing: Standing) -> Iterator[tuple[str, str]]:
+    for warning in warnings(standing):
+        yield warning.reason, warning.message
+
+
+def _timelines(timelines: "Timelines", now: datetime) -> Iterator[tuple[str, str]]:
+    for replica in timelines.replicas:
+        moments = timelines.of(replica)[-RECENT:]
+        words = (f"{one.words} {_since(one.time, now)} ago" for one in moments)
+        yield replica, ", ".join(words)
 
 
 def _run(standing: Standing) -> Iterator[tuple[str, str]]:

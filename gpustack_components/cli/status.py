@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpustack_components.cluster.port import Cluster
 
 REFRESH = 5.0
-"""Seconds after which a watched table is drawn anew though nothing changed, so that ages move on."""
+"""Seconds after which a watched table is drawn anew though nothing changed, so that ages move on; nothing is asked."""
 
 
 @guarded
@@ -51,8 +51,8 @@ def status(
 ) -> ExitCode:
     """Show what stands of a deployment, replica by replica.
 
-    Exit code 0: shown. 1: there is no such deployment. 2: wrong usage. 3: it cannot be rendered with the bindings of
-    the files. 4: the cluster cannot be read.
+    Exit code 0: shown. 1: there is no such deployment, or it is not this package's. 2: wrong usage. 3: it cannot be
+    rendered with the bindings of the files. 4: the cluster cannot be read. 130: a watch was ended by Ctrl-C.
     """
     from gpustack_components.cli.judge import judge, read, read_settings
     from gpustack_components.cli.live import reaching
@@ -63,12 +63,15 @@ def status(
     judgement = judge(read(file), read_settings(settings)) if file else None
     with reaching(kubeconfig, context) as cluster:
         known = _known(cluster, judgement) if judgement is not None else None
-        found = find(cluster, namespace, name, known=known)
-        calls = call_lines(found, kubeconfig, context)
+        found = find(cluster, namespace, name, known=known, closely=why)
+
+        def calls(standing: "Standing") -> list[str]:
+            return call_lines(standing, datetime.now(UTC), kubeconfig, context)
+
         if watch:
-            _follow(_changes(cluster, found, known), calls, why, form)
+            _follow(_changes(cluster, found, known, why), calls, why, form)
         else:
-            _show(found, calls, why, form)
+            _show(found, calls(found), why, form)
     return ExitCode.DONE
 
 
@@ -91,6 +94,7 @@ def _known(cluster: "Cluster", judgement: "Judgement") -> "Known":
 def _show(found: "Standing", calls: list[str], why: bool, form: TableYamlOrJson) -> None:
     from gpustack_components.cli.standing import as_json
     from gpustack_components.cli.standing_text import draw, page
+    from gpustack_components.status.timeline import Timelines
 
     now = datetime.now(UTC)
     if form is TableYamlOrJson.JSON:
@@ -98,53 +102,91 @@ def _show(found: "Standing", calls: list[str], why: bool, form: TableYamlOrJson)
     elif form is TableYamlOrJson.YAML:
         output.write_yaml(as_json(found, calls, now))
     else:
-        draw(page(found, calls, why, now))
+        timelines = Timelines()
+        timelines.look(found.observation, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        draw(page(found, calls, why, now, timelines if why else None))
 
 
-def _follow(changes: "Iterator[Standing]", calls: list[str], why: bool, form: TableYamlOrJson) -> None:
-    """Show every change until the process is interrupted: on a terminal one table in place, else one line a change."""
+def _follow(
+    changes: "Iterator[Standing]", calls: "Callable[[Standing], list[str]]", why: bool, form: TableYamlOrJson
+) -> None:
+    """Show every change until the process is interrupted or the deployment is gone: on a terminal one table in place,
+    else one line a change."""
     if form is TableYamlOrJson.TABLE and sys.stdout.isatty():
-        from rich.live import Live
-
-        from gpustack_components.cli.standing_text import console, page
-
-        with Live(console=console(), auto_refresh=False) as table:
-            for standing in changes:
-                table.update(page(standing, calls, why, datetime.now(UTC)), refresh=True)
+        _follow_in_place(changes, calls, why)
         return
-    before = ""
+    before: list[str] = []
     for standing in changes:
-        for line in _lines(standing, calls, form):
-            if line not in before.splitlines():
+        lines = _lines(standing, calls, why, form)
+        for line in lines:
+            if line not in before:
                 output.say(line)
-        before = "\n".join(_lines(standing, calls, form))
+        before = lines
         sys.stdout.flush()
 
 
-def _lines(standing: "Standing", calls: list[str], form: TableYamlOrJson) -> list[str]:
-    """What is told of a state where lines are appended: one JSON document, or one line for each replica."""
+def _follow_in_place(changes: "Iterator[Standing]", calls: "Callable[[Standing], list[str]]", why: bool) -> None:
+    from rich.live import Live
+
+    from gpustack_components.cli.standing_text import console, page
+    from gpustack_components.status.timeline import Timelines
+
+    timelines = Timelines()
+    with Live(console=console(), auto_refresh=False) as table:
+        for standing in changes:
+            now = datetime.now(UTC)
+            timelines.look(standing.observation, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+            table.update(page(standing, calls(standing), why, now, timelines), refresh=True)
+
+
+def _lines(
+    standing: "Standing", calls: "Callable[[Standing], list[str]]", why: bool, form: TableYamlOrJson
+) -> list[str]:
+    """What is told of a state where lines are appended: one document, or one line for each replica."""
+    from gpustack_components.api.yaml_text import yaml_text
     from gpustack_components.cli.standing import as_json
-    from gpustack_components.cli.standing_text import replica_lines
+    from gpustack_components.cli.standing_text import plain_lines
 
+    now = datetime.now(UTC)
     if form is TableYamlOrJson.TABLE:
-        return replica_lines(standing)
-    return [json.dumps(as_json(standing, calls, None), ensure_ascii=False)]
+        return plain_lines(standing, why, now)
+    report = as_json(standing, calls(standing), now, aged=False)
+    if form is TableYamlOrJson.YAML:
+        return [f"---\n{yaml_text(report)}".rstrip()]
+    return [json.dumps(report, ensure_ascii=False)]
 
 
-def _changes(cluster: "Cluster", found: "Standing", known: "Known | None") -> "Iterator[Standing]":
-    """The deployment each time something of it changed, and from time to time."""
+def _changes(cluster: "Cluster", found: "Standing", known: "Known | None", why: bool) -> "Iterator[Standing]":
+    """The deployment each time something of it changed, and from time to time; it ends when the deployment is gone.
+
+    The record, the Lease and the router are read again only when a watch has shown that one of them changed.
+    """
     from threading import Event
 
-    from gpustack_components.cli.standing import find
+    from gpustack_components.api.names import router_name
+    from gpustack_components.cli.standing import renewed
+    from gpustack_components.cluster.port import CONFIG_MAP, DEPLOYMENT, LEASE
+    from gpustack_components.cluster.weight_objects import Named
+    from gpustack_components.rollout.record import record_name
     from gpustack_components.rollout.view import LiveView
 
-    view: LiveView = LiveView(cluster, found.record.namespace, found.record.name, Event())
+    namespace, name = found.record.namespace, found.record.name
+    view = LiveView(cluster, namespace, name, Event(), without_kueue=True)
+    beside = [Named(CONFIG_MAP, namespace, record_name(name)), Named(LEASE, namespace, record_name(name))]
+    if found.deployment.spec.router is not None:
+        beside.append(Named(DEPLOYMENT, namespace, router_name(name)))
     try:
         view.fresh()
+        view.attend(tuple(beside))
+        seen = view.attended
         while True:
             yield found
             view.wait(REFRESH)
             snapshot = view.snapshot()
-            found = find(cluster, found.record.namespace, found.record.name, snapshot.pods, snapshot.workloads, known)
+            changed, seen = view.attended != seen, view.attended
+            after = renewed(cluster, found, snapshot.pods, snapshot.workloads, known, anew=changed, closely=why)
+            if after is None:
+                return
+            found = after
     finally:
         view.close()

@@ -261,6 +261,7 @@ def _forecast(judgement: Judgement, asked: Request, stands: Standing, cluster: C
         record.slots if record is not None else {},
         queues(cluster, judgement.resolved, asked.bindings),
         changed=changes(record.document, encode(judgement.document)) if record is not None else None,
+        turnovers=record.turnovers if record is not None else None,
     )
 
 

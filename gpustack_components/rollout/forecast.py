@@ -16,7 +16,9 @@ from gpustack_components.rollout.observe import Member, Observed
 from gpustack_components.rollout.quota import Amounts, Queue, requests_of, telling, times, worded
 from gpustack_components.rollout.role_pass import Replica, judge
 from gpustack_components.rollout.slots import Slot, Slots
-from gpustack_components.rollout.wording import count, place
+from gpustack_components.rollout.turnovers import Estimate, Turnovers, estimate
+from gpustack_components.rollout.wording import about, count, place, span
+from gpustack_components.status.fit import Lessening, never_fits_until
 
 StepKind = Literal["create", "replace", "remove", "clear", "wait"]
 """Create a missing replica; replace one; remove one for good; clear away one that ended by itself, then create it
@@ -43,6 +45,8 @@ class Forecast:
     """Role by role, in order; empty when there is nothing to do."""
     lines: tuple[str, ...]
     """The same for people, one line per role and matter."""
+    estimates: tuple[Estimate, ...] = ()
+    """How long the replacements of a role take by its last turnovers; a role without any is left out."""
 
 
 def forecast(
@@ -52,11 +56,12 @@ def forecast(
     queues: Mapping[str, Json],
     *,
     changed: Mapping[str, Sequence[str]] | None = None,
+    turnovers: Turnovers | None = None,
 ) -> Forecast:
     """What lies ahead.
 
     `queues` holds the ClusterQueue behind each LocalQueue by the LocalQueue's name, as far as it could be read.
-    `changed` names the edited fields by role, as `changes` finds them.
+    `changed` names the edited fields by role, as `changes` finds them. `turnovers` are those the record remembers.
     """
     decision = decide(desired, observed, slots)
     if decision.converged:
@@ -68,6 +73,7 @@ def forecast(
         behind[local] = known.setdefault(queue.name, queue)
     steps: list[Step] = []
     lines: list[str] = []
+    estimates: list[Estimate] = []
     for role in desired.roles:
         ahead = _Role(
             desired, role, observed, slots.get(role.name), behind.get(role.queue), (changed or {}).get(role.name, ())
@@ -75,6 +81,10 @@ def forecast(
         ahead.look()
         steps += ahead.steps
         lines += ahead.lines
+        replaced = sum(step.kind == "replace" for step in ahead.steps)
+        if (found := estimate(role.name, replaced, turnovers or {})) is not None:
+            estimates.append(found)
+            lines.append(f"role {role.name}: {takes(found)}")
     declared = {role.name for role in desired.roles}
     for name in sorted({member.role for member in observed.members if member.belonging == "ours"} - declared):
         ordinals = sorted(
@@ -90,7 +100,17 @@ def forecast(
             f"role {wait.role}: {place(wait.role, wait.ordinal)} waits: {wait.message}" for wait in decision.waits
         ]
         lines = lines or ["headless Services or the record are put in order; no Pod is touched"]
-    return Forecast(tuple(steps), tuple(lines))
+    return Forecast(tuple(steps), tuple(lines), tuple(estimates))
+
+
+def takes(found: Estimate) -> str:
+    """How long an estimate says it takes, for people."""
+    if found.replicas == 1:
+        after = f", and {about(found.ready)} more until it is ready" if found.ready is not None else ""
+        return f"about {about(found.admitted)} until its replacement is admitted (by the last turnovers){after}"
+    each = f"{found.replicas} replicas, {span(found.each)} each by the last turnovers"
+    after = f", and {about(found.ready)} more until the last is ready" if found.ready is not None else ""
+    return f"about {about(found.admitted)} until all are admitted ({each}){after}"
 
 
 def changes(before: Json, after: Json) -> dict[str, list[str]]:
@@ -216,8 +236,8 @@ class _Role:
         if not over:
             return ""
         alone = any(amount > queue.nominal.get(key, amount) for key, amount in self._asked.items())
-        way = f"raise the quota of {queue.name} or " + ("ask for less" if alone else "lower replicas")
-        return f" (never fit{'s' if waiting == 1 else ''}: {way})"
+        lessening: Lessening = "the replica asks for less" if alone else "replicas is lowered"
+        return f" (never fit{_s(range(waiting))} until {never_fits_until(queue.name, lessening)})"
 
     def _replace(self) -> None:
         hold = self._desired.hold("weights") or self._desired.hold("cache")

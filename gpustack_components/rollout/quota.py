@@ -67,6 +67,22 @@ class Queue:
         self.take({key: -amount for key, amount in returned.items()})
 
 
+def in_use(queue: Json, workload: Json) -> str:
+    """How much of what a waiting Workload asks for is left in its ClusterQueue, as a clause; empty when it asks for
+    nothing."""
+    asked: dict[str, Fraction] = {}
+    for pod_set in each(workload, "spec", "podSets"):
+        for key, amount in requests_of(at(pod_set, "template") or {}).items():
+            asked[key] = asked.get(key, Fraction(0)) + amount * int(pod_set.get("count") or 1)
+    found, key = Queue.of(queue), telling(asked)
+    if not key or key not in found.nominal:
+        return f"{found.name} has no quota for {key}" if key else ""
+    free = max(found.free[key], Fraction(0))
+    return (
+        f"asks for {worded(asked[key])}; {found.name} has {worded(free)} free of {worded(found.nominal[key])} x {key}"
+    )
+
+
 def times(amounts: Mapping[str, Quantity], factor: int) -> dict[str, Fraction]:
     """What `factor` Pods ask for together."""
     return {key: amount.value * factor for key, amount in amounts.items()}

@@ -4,6 +4,7 @@ from gpustack_components.cluster import keys
 from gpustack_components.rollout.actions import Wait, Why
 from gpustack_components.rollout.contract import Timeouts
 from gpustack_components.rollout.observe import Member
+from gpustack_components.status.fit import never_fits_until
 
 
 def span(seconds: float) -> str:
@@ -18,6 +19,17 @@ def span(seconds: float) -> str:
         return f"{minutes}m{rest}s" if rest else f"{minutes}m"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes}m" if minutes else f"{hours}h"
+
+
+def about(seconds: float) -> str:
+    """A duration that is only estimated: `5 s`, `40 s`, `9 min`, `1 h 10 min`."""
+    if seconds < 90:
+        return f"{max(5 * round(seconds / 5), 1)} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, rest = divmod(5 * round(minutes / 5), 60)
+    return f"{hours} h {rest} min" if rest else f"{hours} h"
 
 
 def place(role: str, ordinal: int | None) -> str:
@@ -109,7 +121,7 @@ def reason(namespace: str, deployment: str, wait: Wait, waited: float, timeouts:
 
 def _way_out(message: str) -> str:
     if "maximum capacity" in message:
-        return "It can never fit: raise the queue's quota, or ask for less"
+        return f"It never fits until {never_fits_until('its queue')}"
     if "insufficient" in message:
         return "Free or raise the queue's quota, or lower replicas, then run again"
     if "inactive" in message or "doesn't exist" in message or "does not exist" in message:

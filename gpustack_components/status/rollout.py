@@ -27,6 +27,8 @@ def up_to_date(
         return Condition("ReplicasUpToDate", status, reason, message)
 
     expected = facts.expected
+    if expected is None and previous is not None and previous.reason and not facts.deleting:
+        return previous
     counts = None if expected is None or facts.deleting else _count(deployment.spec.roles, observation, expected)
     if expected is None or counts is None or counts.accounted == 0:
         return says("Unknown", "RolloutNotObserved", "No replica was compared with the current spec.")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -128,12 +129,17 @@ class TestStatus:
         assert f"kubectl -n {deployed.namespace} port-forward service/qwen 8000:8000" in table.out
         assert "curl http://localhost:8000/v1/chat/completions" in table.out
         assert "released when" not in table.out
+        assert "QuotaReserved" in table.out
         assert "CONFIG" not in table.out
         compared = cli(*words, *deployed.write(("v0.25.1", "v0.26.0"))).out
         assert compared.count(" current ") == 3
         why = cli(*words, "--why").out
         assert "released when" in why
-        assert "server/0 admitted" in why
+        assert f"$ kubectl -n {deployed.namespace} describe workload gpustack-fnv64-" in why
+        assert "has 0 free of 4 x nvidia.com/gpu" in why
+        assert re.search(r"server/0 +created .* ago, got quota .* ago, admitted", why), why
+        assert re.search(r"run +the last run gave up: .*server/2: not admitted", why), why
+        assert "$ pulumi up" in why
 
         report = json.loads(cli(*words, "-o", "json").out)
         assert [replica["state"] for replica in report["replicas"]] == ["serving", "serving", "waiting"]
@@ -141,9 +147,15 @@ class TestStatus:
         assert report["endpoint"] == f"http://qwen.{deployed.namespace}.svc:8000"
         assert set(report) == {
             "namespace", "name", "phase", "phaseMessage", "endpoint", "roleSummary", "roles", "conditions",
-            "replicas", "run", "strangers", "call",
+            "replicas", "events", "run", "strangers", "call",
         }  # fmt: skip
+        assert report["run"]["turnovers"] == {}
+        told = {one["type"]: one for one in report["conditions"]}
+        assert told["ReplicasUpToDate"]["reason"] == "UpToDate"
+        assert told["QuotaReserved"]["lastTransitionTime"] <= report["run"]["updated"]
         assert "state: waiting" in cli(*words, "-o", "yaml").out
+        explained = json.loads(cli(*words, "-o", "json", "--why").out)["why"]
+        assert [one["subject"] for one in explained] == ["run", "server/2"]
 
     def test_a_deployment_that_does_not_exist_is_exit_code_1(self, cli, deployed: Deployed) -> None:
         absent = cli("status", "qwen", "-n", deployed.namespace)
@@ -153,6 +165,23 @@ class TestStatus:
         misspelt = cli("status", "qwn", "-n", deployed.namespace)
         assert misspelt.code == 1
         assert "did you mean qwen?" in misspelt.err
+
+    def test_what_stands_on_the_record_s_name_and_is_none_is_said(self, cli, core: Any, deployed: Deployed) -> None:
+        core.create_namespaced_config_map(deployed.namespace, {"metadata": {"name": "qwen-modeldeployment"}})
+        foreign = cli("status", "qwen", "-n", deployed.namespace)
+        assert (foreign.code, foreign.out) == (1, "")
+        assert "stands where deployment qwen keeps its record, and is not one" in foreign.err
+        core.delete_namespaced_config_map("qwen-modeldeployment", deployed.namespace)
+
+    def test_a_record_that_cannot_be_read_is_said(self, cli, core: Any, deployed: Deployed) -> None:
+        assert deployed.up(cards=6).phase == "Converged"
+        stored = core.read_namespaced_config_map("qwen-modeldeployment", deployed.namespace)
+        stored.data["document"] = '{"kind": "ModelDeployment", "spec": 3}'
+        core.replace_namespaced_config_map("qwen-modeldeployment", deployed.namespace, stored)
+        unreadable = cli("status", "qwen", "-n", deployed.namespace)
+        assert (unreadable.code, unreadable.out) == (1, "")
+        assert "holds no readable deployment" in unreadable.err
+        assert "`pulumi up` writes it anew" in unreadable.err
 
     def test_pods_whose_record_was_deleted_are_said_to_end_with_it(self, cli, core: Any, deployed: Deployed) -> None:
         labels = {keys.APP_NAME: keys.APP_NAME_VALUE, keys.APP_INSTANCE: "qwen"}
@@ -179,11 +208,44 @@ class TestStatus:
         assert [line.split()[1] for line in first] == ["server/0", "server/1", "server/2"]
         [pod] = deployed.cluster.list(POD, deployed.namespace, "modeldeployment.gpustack.ai/pod-ordinal=1").items
         deployed.cluster.delete(POD, deployed.namespace, pod["metadata"]["name"])
-        change = watching.stdout.readline()
-        assert "server/1  leaving" in change
+        rest = iter(watching.stdout.readline, "")
+        whole = next(rest)
+        assert "Ready, 3S" in whole
+        assert "server/1  leaving" in next(rest)
+        assert any("warning ReplicaLeaving" in line for line in rest)
+        deployed.cluster.patch(
+            POD, deployed.namespace, pod["metadata"]["name"], [{"op": "remove", "path": "/metadata/finalizers"}]
+        )
+        assert any("server/1  missing" in line for line in rest)
         watching.send_signal(signal.SIGINT)
         _, err = watching.communicate(timeout=20)
         assert (watching.returncode, err) == (130, "")
+
+    def test_a_watch_asks_nothing_while_nothing_changes_and_ends_with_the_deployment(
+        self, cli, sandbox: Any, deployed: Deployed
+    ) -> None:
+        assert deployed.up(cards=6).phase == "Converged"
+        watching = subprocess.Popen(
+            [cli.script, "status", "qwen", "-n", deployed.namespace, "--watch", "--why", "-o", "yaml"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ),
+        )
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "---\n"
+        time.sleep(2)
+
+        def asked() -> int:
+            lines = Path(sandbox.audit_log).read_text().splitlines()
+            return sum(f'"namespace":"{deployed.namespace}"' in line for line in lines)
+
+        before = asked()
+        time.sleep(7)
+        assert asked() == before
+        teardown(deployed.cluster, deployed.namespace, "qwen", owner=OWNER, holder="t", timeouts=Timeouts(drain=30))
+        out, _ = watching.communicate(timeout=20)
+        assert watching.returncode == 0
+        assert "phase: Deleting" in out
 
 
 @pytest.mark.cluster

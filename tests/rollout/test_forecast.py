@@ -1,6 +1,6 @@
 """What a preview says is ahead."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,8 @@ import yaml
 
 from gpustack_components.api.quantity import Quantity
 from gpustack_components.rollout.forecast import changes, forecast
-from gpustack_components.rollout.wording import place
+from gpustack_components.rollout.turnovers import turnovers_from_json
+from gpustack_components.rollout.wording import about, place
 from tests.rollout.notation import desired, observed, slot
 
 CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "cases" / "forecast.yaml").read_text())
@@ -34,11 +35,31 @@ def test_a_forecast_says_what_is_ahead(case: dict[str, Any]) -> None:
     wanted = replace(base, roles=tuple(replace(role, requests=cards) for role in base.roles))
     queues = {"queue": cluster_queue(*case["quota"])} if "quota" in case else {}
     slots = {"server": slot(case["slot"])} if "slot" in case else {}
-    ahead = forecast(wanted, observed(case["state"]), slots, queues, changed={"server": case.get("changed", [])})
+    changed, turnovers = {"server": case.get("changed", [])}, turnovers_from_json(case.get("turnovers"))
+    ahead = forecast(wanted, observed(case["state"]), slots, queues, changed=changed, turnovers=turnovers)
     if "lines" in case:
         assert list(ahead.lines) == case["lines"]
     if "steps" in case:
         assert [f"{step.kind} {place(step.role, step.ordinal)}" for step in ahead.steps] == case["steps"]
+    if "estimates" in case:
+        assert [asdict(one) for one in ahead.estimates] == case["estimates"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "1 s"),
+        (2, "1 s"),
+        (42, "40 s"),
+        (89, "90 s"),
+        (90, "2 min"),
+        (540, "9 min"),
+        (3600, "1 h"),
+        (4300, "1 h 10 min"),
+    ],
+)
+def test_an_estimated_duration_is_rounded(seconds: float, words: str) -> None:
+    assert about(seconds) == words
 
 
 def test_changes_name_the_fields_that_an_edit_moves_role_by_role() -> None:

@@ -10,7 +10,7 @@ import pytest
 from gpustack_components.bindings.catalog import Bindings
 from gpustack_components.bindings.kv_cache import Domain, Store
 from gpustack_components.bindings.settings import Settings
-from gpustack_components.cli.standing import Known, expected_of
+from gpustack_components.cli.standing import Known, facts_of
 from gpustack_components.cluster.readings import fingerprint
 from gpustack_components.components.judgement import encode
 from gpustack_components.components.preview import prepare, preview, recheck
@@ -107,8 +107,10 @@ def test_status_compares_with_the_store_that_is_remembered(world: World) -> None
     away = Bindings.of([build.instance_type()])
     known = Known(away, Settings(), frozenset(), (1, 35), operator_present=False)
     ours = {fingerprint(pod) for pod in world.cluster.pods()}
-    assert {seat[0] for seat in expected_of(DOCUMENT, known, world.record.store).hashes["server"]} == ours
-    assert {seat[0] for seat in expected_of(DOCUMENT, known).hashes["server"]}.isdisjoint(ours)
+    told = [facts_of(DOCUMENT, known, store).expected for store in (world.record.store, None)]
+    seats = [{seat[0] for seat in expected.hashes["server"]} for expected in told if expected is not None]
+    assert seats[0] == ours
+    assert seats[1].isdisjoint(ours)
 
 
 def test_a_deployment_that_never_had_its_store_runs_without_one() -> None:

@@ -3,7 +3,8 @@
 A replica reads `server/0 old ready A`: role and ordinal, then words.
 Of the Pods: `old` (another configuration), `ready`, `T` (all members terminating), `takeover`, `outside` (not taken in
 by Kueue), `v1` (render version), `2of3` (members there of members declared), `failed`, `crash`, `pull`, `nofit`,
-`unbound`, `ran` (the engine's container runs).
+`unbound`, `ran` (the engine's container runs), `young` (`T` only now), `held` (by Kueue's finalizer), `gated` (by a
+foreign gate).
 Of the Workload, none without one of these: `q` waits, `r` holds quota, `A` admitted, `evicted`, `preempted`, `off`
 (deactivated), `parked`; `flavor-h100` names the flavor it is charged to. `message: ...` ends the line with Kueue's
 words.
@@ -20,6 +21,7 @@ from gpustack_components.status.facts import Expected
 Json = dict[str, Any]
 CREATED = "2026-01-01T00:00:00Z"
 LATER = "2026-01-01T00:00:30Z"
+YOUNG = "2026-01-01T00:10:20Z"
 
 
 def deployment(roles: Iterable[Json], **spec: Any) -> ModelDeployment:
@@ -93,7 +95,9 @@ def _pod(role: str, ordinal: str, index: int, total: int, words: list[str], numb
         "creationTimestamp": CREATED,
     }
     if "T" in words:
-        metadata |= {"deletionTimestamp": LATER, "deletionGracePeriodSeconds": 30}
+        metadata |= {"deletionTimestamp": YOUNG if "young" in words else LATER, "deletionGracePeriodSeconds": 30}
+    if "held" in words:
+        metadata["finalizers"] = ["kueue.x-k8s.io/managed"]
     ready = {"type": "Ready", "status": "True" if "ready" in words else "False", "lastTransitionTime": LATER}
     status: Json = {"phase": "Failed" if "failed" in words else "Running", "conditions": [ready]}
     for word, reason, message in _TROUBLES:
@@ -106,7 +110,8 @@ def _pod(role: str, ordinal: str, index: int, total: int, words: list[str], numb
         unschedulable = {"reason": "Unschedulable", "message": "0/3 nodes are available", "lastTransitionTime": LATER}
         status["conditions"].append({"type": "PodScheduled", "status": "False", **unschedulable})
     bound = {} if {"unbound", "nofit"} & set(words) else {"nodeName": "gpu-0"}
-    spec = {"containers": [{"name": "main", "image": "i"}], **bound}
+    gates = {"schedulingGates": [{"name": "example.com/wait"}]} if "gated" in words else {}
+    spec = {"containers": [{"name": "main", "image": "i"}], **bound, **gates}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 

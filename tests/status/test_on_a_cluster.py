@@ -12,7 +12,8 @@ from gpustack_components.cluster.port import POD, WORKLOAD
 from gpustack_components.rollout.contract import Timeouts
 from gpustack_components.status.deployed import Observation
 from gpustack_components.status.report import report
-from gpustack_components.status.text import rows, timeline
+from gpustack_components.status.text import rows
+from gpustack_components.status.timeline import timeline
 from tests.rollout.lab import Lab, Role
 from tests.status.objects import deployment
 

@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from gpustack_components.status.events import events
-from gpustack_components.status.text import duration, rows, timeline
-from tests.status.objects import deployment, expected, observation
+from gpustack_components.status.holds import Around
+from gpustack_components.status.text import duration, rows
+from gpustack_components.status.timeline import Timelines, timeline
+from tests.status.objects import LATER, deployment, expected, observation
 
 NOW = datetime(2026, 1, 1, 0, 10, 0, tzinfo=UTC)
 SHORT = (
@@ -26,12 +28,15 @@ NEVER = (
         ("server/0 ready A", "serving", None, None),
         ("server/0 A", "starting", "not Ready yet", "answers its probe"),
         ("server/0 A unbound", "starting", "not scheduled yet", ""),
-        ("server/0 A crash", "failing", "container main: CrashLoopBackOff, back-off 10s", "kubectl logs .* --previous"),
-        ("server/0 A pull", "failing", "ImagePullBackOff, not found", "correct the image"),
+        ("server/0 A crash", "failing", "container main: CrashLoopBackOff, back-off 10s",
+         "log complains of is corrected; kubectl logs qwen-server-r0-m0 -c main --previous"),
+        ("server/0 A pull", "failing", "ImagePullBackOff, not found",
+         "the image, or the secret .* corrected; kubectl describe pod"),
         ("server/0 A nofit", "failing", "no node fits: 0/3 nodes", "quota alone is not enough"),
         (f"server/0 q message: {SHORT}", "waiting", re.escape(SHORT),
-         "other work in queue gpustack-h20 ends, or the quota of h20"),
-        (f"server/0 q message: {NEVER}", "never fits", "maximum capacity", "waiting does not help"),
+         "other work in queue gpustack-h20 ends, or the quota of h20 grows; kubectl describe workload group-server-0"),
+        (f"server/0 q message: {NEVER}", "never fits", "maximum capacity",
+         "^the quota of h20 is raised or the replica asks for less; waiting does not help; kubectl describe clusterq"),
         ("server/0 q message: LocalQueue nope doesn't exist", "waiting", "LocalQueue nope", "LocalQueue .* is created"),
         ("server/0 q message: LocalQueue nope is inactive", "waiting", "inactive", "stopPolicy is None"),
         ("server/0 q message: ClusterQueue st is inactive", "waiting", "ClusterQueue st", "condition Active says what"),
@@ -44,8 +49,13 @@ NEVER = (
         ("server/0", "waiting", "has not made a Workload", "Kueue's controller runs"),
         ("server/0 outside", "outside quota", "outside any quota", "managedJobsNamespaceSelector"),
         ("server/0 preempted message: Preempted to accommodate", "evicted", "Preempted to accommodate", "queues again"),
-        ("server/0 off evicted message: The workload is deactivated", "evicted", "deactivated", "spec.active .* true"),
-        ("server/0 A T", "leaving", "1 of its Pods are leaving", "when their grace ends"),
+        ("server/0 off evicted message: The workload is deactivated", "evicted", "deactivated",
+         "spec.active .* true; kubectl patch"),
+        ("server/0 A T young", "leaving", "1 of its Pods are leaving", "when their grace ends"),
+        ("server/0 A T", "leaving", "r0-m0 is past its grace period", "never deleted by force, .*; kubectl"),
+        ("server/0 T held", "leaving", "past its grace .* .finalizer kueue.x-k8s.io/managed", "kubelet reports"),
+        ("server/0 T held failed", "leaving", "has exited and is held by finalizer", "Kueue takes it off"),
+        ("server/0 A unbound gated", "starting", "behind scheduling gate example.com/wait", "whoever set it takes it"),
         ("server/0 A T failed", "leaving", "Kueue's Workload holds them", "Workload group-server-0 is deleted"),
         ("server/0 1of2 A", "incomplete", "1 of 2 Pods exist", "rebuilds it whole"),
         ("other/0 ready A", "missing", "does not exist", "creates it"),
@@ -62,7 +72,31 @@ def test_a_replica_says_what_holds_it_and_what_releases_it(
     assert row.hold is not None
     assert re.search(what, row.hold.what), row.hold.what
     assert release is not None
-    assert re.search(release, row.hold.release), row.hold.release
+    told = f"{row.hold.release}; {row.hold.command}"
+    assert re.search(release, told), told
+
+
+def test_nodes_and_queues_add_what_pods_and_workloads_do_not_say() -> None:
+    lost = {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting", "lastTransitionTime": LATER}
+    around = Around(
+        nodes={"gpu-0": {"status": {"conditions": [lost]}}},
+        queues={"gpustack-h20": "pool"},
+        quotas={"gpustack-h20": "pool has 0 free of 4 x nvidia.com/gpu"},
+    )
+    found = observation(["server/0 A", "server/1 A T", f"server/2 q message: {NEVER}", f"server/3 q message: {SHORT}"])
+    holds = [row.hold for row in rows(deployment([{"replicas": 4}]), found, NOW, None, around)]
+    assert [(hold.what, hold.since, hold.command) for hold in holds if hold] == [
+        ("its node gpu-0 is not Ready: Kubelet stopped posting", LATER, "kubectl describe node gpu-0"),
+        (
+            "Pod qwen-server-r1-m0 cannot exit: its node gpu-0 is not Ready: Kubelet stopped posting",
+            "2026-01-01T00:00:00Z",
+            "kubectl describe node gpu-0",
+        ),
+        (f"{NEVER} (pool has 0 free of 4 x nvidia.com/gpu)", LATER, "kubectl describe clusterqueue pool"),
+        (f"{SHORT} (pool has 0 free of 4 x nvidia.com/gpu)", LATER, "kubectl describe workload group-server-3"),
+    ]
+    assert holds[2] is not None
+    assert holds[2].release == "the quota of pool is raised or the replica asks for less; waiting does not help"
 
 
 def test_every_declared_replica_has_a_row_and_so_has_everything_else_that_reads() -> None:
@@ -94,12 +128,31 @@ def test_a_wait_says_since_when() -> None:
 def test_the_timeline_is_in_order_and_dates_a_departure_from_its_request() -> None:
     moments = timeline(observation(["server/0 ready A T"]))
     assert [(moment.time, moment.subject, moment.words) for moment in moments] == [
-        ("2026-01-01T00:00:00Z", "qwen-server-r0-m0", "asked to leave"),
         ("2026-01-01T00:00:00Z", "qwen-server-r0-m0", "created"),
-        ("2026-01-01T00:00:30Z", "qwen-server-r0-m0", "Ready"),
-        ("2026-01-01T00:00:30Z", "server/0", "admitted"),
+        ("2026-01-01T00:00:00Z", "qwen-server-r0-m0", "asked to leave"),
         ("2026-01-01T00:00:30Z", "server/0", "got quota"),
+        ("2026-01-01T00:00:30Z", "server/0", "admitted"),
+        ("2026-01-01T00:00:30Z", "qwen-server-r0-m0", "Ready"),
     ]
+
+
+def test_a_live_view_remembers_what_happened_to_pods_that_have_gone() -> None:
+    lines = Timelines(longest=6)
+    lines.look(observation(["server/0 A", "server/1 ready A"]), "2026-01-01T00:01:00Z")
+    lines.look(observation(["server/1 ready A"]), "2026-01-01T00:02:00Z")
+    lines.look(observation(["server/1 ready A"]), "2026-01-01T00:03:00Z")
+    assert lines.replicas == ("server/0", "server/1")
+    assert [(moment.time[14:19], moment.words) for moment in lines.of("server/0")] == [
+        ("00:00", "created"),
+        ("00:30", "got quota"),
+        ("00:30", "admitted"),
+        ("00:30", "not Ready"),
+        ("02:00", "gone"),
+    ]
+    assert "gone" not in [moment.words for moment in lines.of("server/1")]
+    for minute in range(10, 40):
+        lines.look(observation([] if minute % 2 else ["server/0"]), f"2026-01-01T00:{minute}:00Z")
+    assert len(lines.of("server/0")) == 6
 
 
 @pytest.mark.parametrize(
