@@ -175,3 +175,19 @@ def test_without_the_operator_nothing_is_looked_for(cluster: Operated):
     shown = preview(asked(), None, lambda: cluster)
     assert any("InstanceType h20-8x is not known" in sentence for sentence in shown.refused)
     assert "bindings" not in shown.observed
+
+
+def test_a_deployment_that_the_operator_drives_is_neither_adopted_nor_touched(cluster: Operated):
+    theirs = {"kind": "ModelDeployment", "metadata": {"name": "qwen", "uid": "theirs"}}
+    cluster.objects["ModelDeployment", "qwen"] = theirs
+    (sentence,) = preview(asked(), None, lambda: cluster).refused
+    place = f"{build.NAMESPACE}/qwen is a ModelDeployment of the GPUStack operator, which drives its Pods."
+    assert sentence.startswith(place) and "neither the object nor its Pods can be adopted" in sentence
+    assert f"`kubectl -n {build.NAMESPACE} delete modeldeployment qwen`" in sentence
+
+    cluster.forbidden.add("ModelDeployment")
+    assert preview(asked(), None, lambda: cluster).refused == ()
+    cluster.up(asked())
+    for pod in cluster.pods():
+        pod["metadata"]["ownerReferences"] = [{"kind": "ModelDeployment", "name": "qwen", "uid": "theirs"}]
+    assert preview(asked(), asked(), lambda: cluster).refused == (sentence,), "its Pods give it away"

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from gpustack_components.api.instance_type import InstanceType
-from gpustack_components.cluster.binding_objects import API_VERSION, KINDS, POOL
+from gpustack_components.cluster.binding_objects import API_VERSION, KINDS, MODEL_DEPLOYMENT, POOL
 from gpustack_components.cluster.client import connect
 from gpustack_components.cluster.port import POD, Cluster, ClusterError
 from gpustack_components.render.queues import instance_type_objects, local_queue
@@ -148,6 +148,18 @@ def test_a_program_declares_only_what_serves_and_follows_the_operators_objects(
     assert re.search(rf'clientEndpoint: "{endpoint}" => "moved.svc:50051"', shown), shown
     stack.up().expect(0)
     assert client_configurations(cluster) == {"observed": "moved.svc:50051", "declared": "own:1"}
+
+    cluster.create(served(MODEL_DEPLOYMENT))
+    theirs = {
+        "apiVersion": API_VERSION,
+        "kind": "ModelDeployment",
+        "metadata": {"name": "taken", "namespace": NAMESPACE},
+    }
+    until(lambda: cluster.create(theirs))
+    stack.write(PROGRAM.replace('"observed"', '"taken"'), files={"cache/pool.yaml": POOL_FILE})
+    refused = stack.preview()
+    assert refused.code != 0
+    assert f"{NAMESPACE}/taken is a ModelDeployment of the GPUStack operator" in " ".join(refused.output.split())
 
 
 def test_a_cluster_that_cannot_be_read_leaves_open_what_it_would_say(new_stack: Callable[[str], Stack]) -> None:

@@ -29,7 +29,9 @@ from gpustack_components.cluster.retrying import Patience
 from gpustack_components.rollout.contract import RolloutRefused, Timeouts
 from gpustack_components.rollout.converge import converge, teardown
 from gpustack_components.rollout.preflight_kueue import WEBHOOKS, matches
+from gpustack_components.rollout.record import record_name
 from sandbox.cluster import Sandbox
+from tests.e2e.engine import Stack
 from tests.rollout.lab import NAME, OWNER, QUEUE, Lab, Role, wanted
 
 pytestmark = pytest.mark.cluster
@@ -204,7 +206,24 @@ def test_a_namespace_that_is_missing_or_leaving_is_refused(lab: Lab) -> None:
         lab.unseen.patch(CONFIG_MAP, elsewhere, "held", [{"op": "remove", "path": "/metadata/finalizers"}])
 
 
-def test_a_kueue_that_takes_no_pods_in_is_found_out_before_anything_is_written(private_sandbox: Sandbox) -> None:
+PROGRAM = f"""
+import gpustack_components as gpustack
+
+pool = {{
+    "apiVersion": "worker.gpustack.ai/v1", "kind": "InstanceType", "metadata": {{"name": "any"}},
+    "spec": {{"acceleratable": True, "acceleratorGroup": "nvidia-h20", "os": "linux", "arch": "amd64",
+             "unitResources": {{"cpu": "1", "ram": "1Gi"}}, "localStorage": "1Gi"}},
+    "status": {{"entrance": "{QUEUE}", "detail": {{"manufacturer": "nvidia"}}, "accelerator": {{"capacity": "2"}}}}}}
+gpustack.ModelDeployment("{NAME}", namespace="kueue-system", bindings=[pool], spec={{
+    "model": {{"name": "Qwen/Qwen3-8B"}}, "engine": {{"name": "vLLM", "image": "vllm/vllm-openai:v0.25.1"}},
+    "roles": [{{"name": "server", "instanceType": "any", "resources": {{"accelerator": 1}}}}]}})
+"""
+
+
+@pytest.mark.engine
+def test_a_kueue_that_takes_no_pods_in_is_found_out_before_anything_is_written(
+    private_sandbox: Sandbox, tmp_path: Path
+) -> None:
     lab = Lab(private_sandbox.kubeconfig, "kueue-system")
     file = private_sandbox.directory / "config" / "kueue.json"
     configuration = json.loads(file.read_text())
@@ -240,6 +259,15 @@ def test_a_kueue_that_takes_no_pods_in_is_found_out_before_anything_is_written(p
     private_sandbox.restart("kueue")
     lab.until(lambda: "its Pod integration is off (integrations.frameworks in ConfigMap" in reason(), 60)
     assert "lists batch/job). Add pod to it and restart Kueue's controller." in reason()
+
+    stack = Stack(tmp_path, private_sandbox.environment(tmp_path))
+    stack.write(PROGRAM)
+    refusal = f"{outside}its Pod integration is off"
+    shown = " ".join(stack.preview().expect(0).output.split())
+    assert f"as the cluster is now, an update would not begin: {refusal}" in shown
+    run = stack.up()
+    assert run.code != 0 and f"kueue-system/{NAME} was not begun: {refusal}" in " ".join(run.output.split())
+    assert lab.pods() == [] and lab.unseen.get(CONFIG_MAP, lab.namespace, record_name(NAME)) is None
 
     private_sandbox.kill("kueue")
     hasty = connect(str(private_sandbox.kubeconfig), on_request=lab.requests.append, patience=Patience(2, 1.0))
