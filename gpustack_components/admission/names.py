@@ -20,6 +20,16 @@ ROLE_SERVICE_NAME = Rule(
     paths=("spec.roles[].name",),
     needs=frozenset(("object", "previous")),
 )
+ROUTER_SERVICE_NAME = Rule(
+    id="router-service-name",
+    subject=_SUBJECT,
+    layer="review",
+    when="`<deployment>-router`, the name of the router's Service, is no DNS-1035 label of at most 63 characters",
+    way_out="Give the deployment a shorter name; a router that the stored object already had is left alone.",
+    source="router 4, 13",
+    paths=("spec.router",),
+    needs=frozenset(("object", "previous")),
+)
 SERVICE_NAME_COLLISION = Rule(
     id="service-name-collision",
     subject=_SUBJECT,
@@ -39,8 +49,9 @@ MEMBER_NAME = Rule(
     paths=("spec.roles[]",),
 )
 
-RULES = (ROLE_SERVICE_NAME, SERVICE_NAME_COLLISION, MEMBER_NAME)
+RULES = (ROLE_SERVICE_NAME, ROUTER_SERVICE_NAME, SERVICE_NAME_COLLISION, MEMBER_NAME)
 
+_LONGEST_ROUTED = names.DNS_LABEL_LENGTH - len(names.router_name(""))
 _INSTANCE = re.compile(r"(.+)-r(0|[1-9][0-9]*)\Z")
 
 
@@ -55,6 +66,20 @@ def judge_role_services(case: Case) -> Iterator[Refusal]:
             f'the role\'s Service would be named "{name}" ({len(name)} characters), which is no DNS-1035 label: '
             f"{_why_no_service(name)}; {_respell(case, role)}",
             role.name,
+        )
+
+
+def judge_router_service(case: Case) -> Iterator[Refusal]:
+    """The router's Service name, unless the stored object already had a router."""
+    if case.spec.router is None or (case.old is not None and case.old.spec.router is not None):
+        return
+    name = names.router_name(case.new.name)
+    if not names.is_dns_1035_label(name):
+        yield ROUTER_SERVICE_NAME.refuse(
+            "spec.router",
+            f'the router\'s Service would be named "{name}" ({len(name)} characters), which is no DNS-1035 label: '
+            f"{_why_no_service(name)}; respell the deployment's name, in {_LONGEST_ROUTED} characters at most",
+            case.new.name,
         )
 
 

@@ -81,6 +81,7 @@ _DEPLOYMENT_CHECKS: tuple[DeploymentCheck, ...] = (
     transport.judge_pool_ref,
     roles.judge_count,
     names.judge_role_services,
+    names.judge_router_service,
     names.judge_collisions,
     names.judge_members,
     roles.judge_kinds,

@@ -9,6 +9,7 @@ from tests.admission.cases import Case, Expected, cases
 
 STORED_EXEMPT = {
     "role-service-name",
+    "router-service-name",
     "listen-port",
     "reserved-listen-port",
     "served-model-name",
