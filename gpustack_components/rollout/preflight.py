@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from gpustack_components.cluster.port import (
     CONFIG_MAP,
+    DEPLOYMENT,
     ENDPOINT_SLICE,
     LEASE,
     NAMESPACE,
@@ -41,6 +42,7 @@ RIGHTS: Rights = (
     (SERVICE, ("get", "list", "create", "delete")),
     (CONFIG_MAP, ("get", "create", "update", "delete")),
     (LEASE, ("get", "create", "update", "delete")),
+    (DEPLOYMENT, ("list", "watch")),
     (ENDPOINT_SLICE, ("list",)),
     (_POD_PROXY, ("get",)),
 )
@@ -53,6 +55,8 @@ _ONLY_TOGETHER = frozenset({(POD, "get"), (SERVICE, "get"), (SERVICE, "create"),
 """What is done for replicas of more than one Pod alone, whose Pods have fixed names and a headless Service."""
 _ONLY_RETIRING = frozenset({(ENDPOINT_SLICE, "list"), (_POD_PROXY, "get")})
 """What is done where replicas are withdrawn and drained before they are deleted."""
+_ONLY_ROUTED = frozenset({(DEPLOYMENT, "list"), (DEPLOYMENT, "watch")})
+"""What is done where a router is waited for."""
 _ONLY_CREATING = frozenset({(POD, "get"), (POD, "create"), (SERVICE, "get"), (SERVICE, "create")})
 """What a removal does not do."""
 
@@ -166,11 +170,12 @@ def _leaving(found: Json, namespace: str) -> Iterator[str]:
 def _spared(desired: Desired) -> frozenset[tuple[Kind, str]]:
     """The rights that this deployment can do without; one without roles is being removed."""
     if not desired.roles:
-        return _ONLY_CREATING | _ONLY_RETIRING
+        return _ONLY_CREATING | _ONLY_RETIRING | _ONLY_ROUTED
     together = frozenset[tuple[Kind, str]]() if any(role.size > 1 for role in desired.roles) else _ONLY_TOGETHER
+    routed = frozenset[tuple[Kind, str]]() if desired.router else _ONLY_ROUTED
     if desired.protocol is None:
-        return together | _ONLY_RETIRING
-    return together - {(SERVICE, "get")}
+        return together | routed | _ONLY_RETIRING
+    return (together - {(SERVICE, "get")}) | routed
 
 
 def _lacking(cluster: Cluster, namespace: str, spared: frozenset[tuple[Kind, str]]) -> Iterator[str]:
