@@ -119,10 +119,27 @@ def find(
         strangers,
         driver,
         since,
-        _facts(cluster, decoded.document, record, known),
+        _qualified(_facts(cluster, decoded.document, record, known), record, decoded.document, observation),
         record.status,
         look_around(cluster, namespace, observation) if closely else None,
     )
+
+
+def _qualified(facts: "Facts", record: "Record", deployment: "ModelDeployment", observation: "Observation") -> "Facts":
+    """The facts with what the record and the labels of the Pods say of qualification and retirement."""
+    from gpustack_components.cluster.readings import at
+    from gpustack_components.rollout.observe import observe
+    from gpustack_components.rollout.reporting import qualified
+
+    observed = observe(observation.pods, observation.workloads, record.uid)
+    known = record.status.get("conditions")
+    conditions = known if isinstance(known, list) else []
+    activated = any(
+        at(one, "type") == "EndpointEligibility" and at(one, "reason") in ("EndpointsQualified", "ObservationHeld")
+        for one in conditions
+    )
+    facts = replace(facts, qualifies=facts.qualifies or activated)
+    return qualified(facts, [role.name for role in deployment.spec.roles], observed, record)
 
 
 def renewed(
@@ -151,8 +168,14 @@ def renewed(
     observation = Observation(own, tuple(workloads))
     if _same(own, before.observation.pods) and _same(workloads, before.observation.workloads):
         return replace(before, previous=shown)
-    around = look_around(cluster, namespace, observation) if closely else None
-    return replace(before, observation=observation, strangers=strangers, previous=shown, around=around)
+    return replace(
+        before,
+        observation=observation,
+        strangers=strangers,
+        previous=shown,
+        facts=_qualified(before.facts, before.record, before.deployment, observation),
+        around=look_around(cluster, namespace, observation) if closely else None,
+    )
 
 
 def _same(some: Sequence[Json], others: Sequence[Json]) -> bool:
@@ -180,8 +203,7 @@ def _facts(cluster: "Cluster", deployment: "ModelDeployment", record: "Record", 
     from gpustack_components.status.facts import Facts, RouterFound
 
     facts = facts_of(deployment, known, record.store) if known is not None else Facts()
-    retirement = record.status.get("retirement")
-    found = replace(facts, retirement=retirement, deleting=record.phase == "Deleting")
+    found = replace(facts, deleting=record.phase == "Deleting")
     if deployment.spec.router is None:
         return found
     try:

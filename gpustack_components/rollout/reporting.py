@@ -1,5 +1,6 @@
 """The status document as a driver keeps it in the record: made by `status.report` from what a pass saw (sheet 8)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
@@ -10,9 +11,10 @@ from gpustack_components.cluster.port import Json
 from gpustack_components.rollout.actions import CreateReplica, Decision
 from gpustack_components.rollout.desired import Desired
 from gpustack_components.rollout.observe import Observed
+from gpustack_components.rollout.qualification import eligible
 from gpustack_components.rollout.record import Record
 from gpustack_components.status.deployed import Observation
-from gpustack_components.status.facts import Facts, RouterFound
+from gpustack_components.status.facts import Facts, RoleEndpoints, RouterFound
 from gpustack_components.status.report import report
 from gpustack_components.status.resolved import facts_of
 
@@ -30,6 +32,17 @@ def observation(observed: Observed) -> Observation:
     """What a pass saw, as the status reads it: the deployment's own Pods and the Workloads."""
     pods = tuple(member.pod for member in observed.members if member.belonging == "ours")
     return Observation(pods, tuple(workload.workload for workload in observed.workloads))
+
+
+def qualified(facts: Facts, roles: Iterable[str], observed: Observed, record: Record) -> Facts:
+    """The facts with the retirement under way, and what qualification finds in a pass."""
+    found = eligible(roles, observed, record.slots, record.retirement)
+    serving = "Unknown" if facts.qualifies else "NotConfigured"
+    return replace(
+        facts,
+        endpoints={role: RoleEndpoints(number, serving) for role, number in found.items()},
+        retirement=record.retirement.to_json() if record.retirement is not None else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +79,7 @@ class Reporter:
         seen = report(
             self.deployment,
             observation(observed),
-            found,
+            qualified(found, [role.name for role in self.deployment.spec.roles], observed, record),
             namespace=record.namespace,
             previous=record.status,
             now=now.strftime("%Y-%m-%dT%H:%M:%SZ"),

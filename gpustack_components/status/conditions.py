@@ -190,10 +190,14 @@ def weights_ready(judged: Judged) -> Condition | None:
 
 def endpoint_eligibility(judged: Judged) -> Condition:
     """Whether replicas were qualified for traffic beyond their readiness; once they were, not knowing holds that."""
-    if judged.facts.eligibility is not None:
-        return judged.facts.eligibility
+    found = [judged.facts.endpoints.get(role.name) for role in judged.roles]
+    counts = [one.eligible for one in found if one is not None and one.eligible is not None]
     before = judged.before("EndpointEligibility")
-    if before is not None and before.reason in ("EndpointsQualified", "ObservationHeld"):
+    activated = before is not None and before.reason in ("EndpointsQualified", "ObservationHeld")
+    if judged.facts.qualifies and len(counts) == len(judged.roles) and (activated or sum(counts)):
+        message = f"{sum(counts)} of {sum(role.desired for role in judged.roles)} replicas are qualified for requests."
+        return Condition("EndpointEligibility", "True", "EndpointsQualified", message)
+    if activated:
         message = "Whether the replicas are qualified could not be told this time; what was published stays."
         return Condition("EndpointEligibility", "Unknown", "ObservationHeld", message)
     return Condition("EndpointEligibility", "Unknown", "NotObserved", "Replicas are selected by readiness alone.")

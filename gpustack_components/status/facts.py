@@ -118,8 +118,8 @@ class Facts:
     """What resolving the artifact gave; None also without one."""
     endpoints: Mapping[str, RoleEndpoints] = field(default_factory=dict[str, RoleEndpoints])
     """What qualification found, by role; a role it did not look at has no entry."""
-    eligibility: Condition | None = None
-    """EndpointEligibility, once replicas are qualified."""
+    qualifies: bool = False
+    """Whether Services and routers select by qualification (the setting `model-deployment-endpoint-qualification`)."""
     elastic: Condition | None = None
     """ElasticResize, with an elastic role."""
     kv_cache: Json | None = None

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from gpustack_components.api.names import ROUTER_SERVICE_PORT, role_service, router_name
 from gpustack_components.bindings.listen import KV_EVENTS, KV_REPLAY
-from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import Json
 from gpustack_components.render.documents import EVENTS_TOPIC
+from gpustack_components.render.router.discovery import role_labels
+from gpustack_components.render.router.picker_document import METRICS
+from gpustack_components.render.services import role_address
 from gpustack_components.render.version import CURRENT
 from gpustack_components.status.facts import Domain, Expected, Facts, Weights
 
@@ -19,12 +21,6 @@ if TYPE_CHECKING:
     from gpustack_components.bindings.kv_cache import Connection, Store
     from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 
-
-_METRICS = {
-    "vLLM": ("vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:kv_cache_usage_perc"),
-    "SGLang": ("sglang:num_queue_reqs", "sglang:num_running_reqs", "sglang:token_usage"),
-}
-"""Queued requests, running requests and KV usage as an engine names them (router sheet 6.5)."""
 
 _DOMAINS: Mapping[str, Domain] = {
     "Registered": "Registered",
@@ -67,6 +63,7 @@ def facts_of(
         kv_cache=kv_cache(resolved.store) if resolved.store is not None else None,
         contract=router(resolved) if resolved.declared.spec.router is not None else None,
         model=model(artifact) if artifact is not None else None,
+        qualifies=resolved.settings.model_deployment_endpoint_qualification,
     )
 
 
@@ -100,12 +97,12 @@ def router(resolved: "ResolvedDeployment") -> Json:
     if resolved.store is not None:
         section["poolEndpoint"] = resolved.store.endpoint
     if declared.name == "llm-d-router":
-        queued, running, usage = _METRICS[resolved.engine]
+        metrics = METRICS[resolved.engine]
         section["metrics"] = {
             "port": resolved.roles[0].listening.serving.number,
-            "queuedRequests": queued,
-            "runningRequests": running,
-            "kvCacheUtilization": usage,
+            "queuedRequests": metrics["queuedRequestsSpec"],
+            "runningRequests": metrics["runningRequestsSpec"],
+            "kvCacheUtilization": metrics["kvUsageSpec"],
         }
     section["roles"] = [_routed(resolved, role) for role in resolved.roles]
     return section
@@ -116,14 +113,8 @@ def _routed(resolved: "ResolvedDeployment", role: "ResolvedRole") -> Json:
     entry: Json = {
         "name": role.name,
         "kind": role.kind,
-        "selector": {
-            keys.APP_NAME: keys.APP_NAME_VALUE,
-            keys.APP_INSTANCE: resolved.name,
-            keys.APP_COMPONENT: role.name,
-            keys.ROLE_KIND: role.kind.lower(),
-            keys.MEMBER_INDEX: "0",
-        },
-        "endpoint": f"{role.listening.scheme.lower()}://{host}:{role.listening.external[0].number}",
+        "selector": dict(role_labels(resolved, role)),
+        "endpoint": role_address(resolved, role),
     }
     if role.publish:
         entry["kvEvents"] = {

@@ -55,7 +55,7 @@ def reported(section: str, case: dict[str, Any]) -> StatusDocument:
         cache=CacheTraffic(**case["cache"]) if "cache" in case else None,
         router=RouterFound(**case["router"]) if case.get("router") is not None else None,
         weights=Weights(**case["weights"]) if case.get("weights") else None,
-        eligibility=Condition("EndpointEligibility", *case["qualified"]) if "qualified" in case else None,
+        qualifies=case.get("qualifies", False),
         elastic=Condition("ElasticResize", *case["elastic"]) if "elastic" in case else None,
         endpoints={name: RoleEndpoints(**found) for name, found in case.get("endpoints", {}).items()},
     )
