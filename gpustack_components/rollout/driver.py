@@ -105,6 +105,7 @@ class Driver:
     _begun_at: float = field(init=False)
 
     def __post_init__(self) -> None:
+        self.actor.keep = self.lease.keep
         self._deadlines = Deadlines(self.timeouts, {role.name: role.grace for role in self.desired.roles})
         self._events = EventLog(self.cluster, self.narrator)
         self._begun, self._begun_at = self.clock.now(), self.clock.monotonic()
@@ -367,15 +368,15 @@ class Driver:
         return acted
 
     def _wait_or_give_up(self, decision: Decision, now: float) -> None:
-        held = [wait for wait in decision.waits if wait.kind in ("held", "retained")]
-        if held and self._renew():
+        if any(wait.kind == "held" for wait in decision.waits) and self._renew():
             return
         left = self._deadlines.left(now)
         if (left is None or left <= 0) and not self._live:
             self._suspect = True
         elif left is None or left <= 0:
             stuck = self._deadlines.expired(now)
-            stuck += [wait for wait in held if wait not in stuck]
+            told = [wait for wait in decision.waits if wait.kind in ("held", "retained")]
+            stuck += [wait for wait in told if wait not in stuck]
             stuck = stuck or list(decision.waits)
             raise GivenUp(*(self._reasons(stuck, now) or ["nothing can go on; run again"]))
         else:

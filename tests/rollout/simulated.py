@@ -479,7 +479,8 @@ class SimulatedView:
         return self._known
 
     def note(self, obj: Json) -> None:
-        self._known = Snapshot((*self._known.pods, obj), self._known.workloads)
+        others = (pod for pod in self._known.pods if uid(pod) != uid(obj))
+        self._known = Snapshot((*others, obj), self._known.workloads)
 
     def wait(self, seconds: float) -> None:
         self.meanwhile()

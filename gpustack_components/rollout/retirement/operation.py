@@ -132,11 +132,11 @@ class Operation:
 def operation_from_json(value: Any) -> Operation | None:
     """What `to_json` gave; None for anything that cannot be read, so that nothing is deleted on the word of it."""
     try:
-        state, started = value["state"], _moment(value["startedAt"])
-        if state not in get_args(State) or state == "Completed":
+        state, started, role = value["state"], _moment(value["startedAt"]), value["roleName"]
+        if state not in get_args(State) or state == "Completed" or not isinstance(role, str):
             return None
         return Operation(
-            role=str(value["roleName"]),
+            role=role,
             ordinal=int(value["replicaOrdinal"]),
             generation=int(value.get("observedGeneration") or 0),
             members=tuple(sorted(map(str, value["targetMemberUIDs"]))),

@@ -14,6 +14,8 @@ class Kubelets:
         self._server = server
         self.exit_code = "0"
         """Of Pods whose annotation does not say."""
+        self.slow = False
+        """Whether kubelets are the last to move, as they are where Pods take their time."""
         self.hanging: set[str] = set()
         """Uids of Pods that do not exit for now."""
 
@@ -35,7 +37,8 @@ class Kubelets:
                 self._server.update(pod, spec={"nodeName": "node"})
                 return True
             conditions = [{"type": "Ready", "status": "True"}]
-            running: Json = {"phase": "Running", "conditions": conditions, "containerStatuses": [{"name": "main"}]}
+            status: Json = {"name": "main", "state": {"running": {}}}
+            running: Json = {"phase": "Running", "conditions": conditions, "containerStatuses": [status]}
             self._server.store({**pod, "status": running})
             return True
         return False

@@ -5,6 +5,7 @@ from copy import deepcopy
 from random import Random
 
 from gpustack_components.cluster.port import POD, WORKLOAD, Json
+from gpustack_components.cluster.readings import uid
 from gpustack_components.cluster.weight_objects import Named
 from gpustack_components.rollout.view import Snapshot, selector
 from tests.rollout.simulation.cluster import SimulatedCluster
@@ -38,7 +39,8 @@ class SimulatedView:
         return self._known
 
     def note(self, obj: Json) -> None:
-        self._known = Snapshot((*self._known.pods, obj), self._known.workloads)
+        others = (pod for pod in self._known.pods if uid(pod) != uid(obj))
+        self._known = Snapshot((*others, obj), self._known.workloads)
 
     def wait(self, seconds: float) -> None:
         moved = [self._cluster.tick(self._chance) for _ in range(self._chance.randrange(1, 8))]
