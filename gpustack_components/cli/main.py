@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gpustack_components.cli import check, output, plan, render, rules, schema, status
+from gpustack_components.cli import check, output, packs, plan, render, rules, schema, status
 from gpustack_components.cli.guard import ExitCode, guarded
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("status")(status.status)
 app.command("schema")(schema.schema)
 app.command("explain")(rules.explain)
 app.command("rules")(rules.rules)
+app.command("policy-pack")(packs.policy_pack)
 
 
 def main() -> None:
