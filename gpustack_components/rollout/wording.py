@@ -76,6 +76,8 @@ def reason(namespace: str, deployment: str, wait: Wait, waited: float, timeouts:
                 f"{where}: not admitted after {span(waited)} (timeouts.admission {span(timeouts.admission)}): "
                 f"{wait.message}. {_way_out(wait.message)}"
             )
+            if text.endswith("?"):
+                return f"{text} {describe}." if describe else text
             return f"{text}; {describe}." if describe else f"{text}."
         case "exit":
             return (
