@@ -56,6 +56,14 @@ def private_sandbox() -> Iterator[Sandbox]:
     own.stop()
 
 
+@pytest.fixture(scope="module")
+def breakable_sandbox() -> Iterator[Sandbox]:
+    """A cluster that the tests of one file break one after the other; each leaves it whole."""
+    own = Sandbox.start(INSTANCES / f"private-{uuid.uuid4().hex[:8]}", owner=identify(os.getpid()))
+    yield own
+    own.stop()
+
+
 @pytest.fixture
 def kubeconfig(sandbox: Sandbox) -> Path:
     """Kubeconfig of the shared cluster's administrator."""

@@ -27,7 +27,7 @@ from gpustack_components.cluster.port import (
 )
 from gpustack_components.cluster.readings import admitted, annotation, at, label, name, ordinal, owner_uids, terminating
 from gpustack_components.cluster.requests import Request
-from gpustack_components.rollout.contract import Outcome, Timeouts, Wanted
+from gpustack_components.rollout.contract import Clock, Outcome, Timeouts, Wanted
 from gpustack_components.rollout.converge import converge, teardown
 from gpustack_components.rollout.desired import Desired, DesiredRole
 from gpustack_components.rollout.record import record_name
@@ -38,6 +38,8 @@ NAME = "qwen"
 QUEUE = "queue"
 OWNER = "stack of this test"
 GPU = "nvidia.com/gpu"
+OWN_NODES = {"topology.kubernetes.io/region": "sandbox"}
+"""On the nodes that last as long as the sandbox, and not on those that a test adds and removes."""
 EXIT_AFTER, EXIT_CODE = "sandbox.gpustack.ai/exit-after", "sandbox.gpustack.ai/exit-code"
 READY_AFTER, HANG = "sandbox.gpustack.ai/ready-after", "sandbox.gpustack.ai/hang"
 
@@ -156,6 +158,7 @@ def _pod(namespace: str, role: str, of: Role, replica: int, member: int) -> Json
         "spec": {
             "restartPolicy": "Always",
             "terminationGracePeriodSeconds": 5,
+            "nodeSelector": OWN_NODES,
             "tolerations": [{"operator": "Exists"}],
             "containers": [
                 {
@@ -175,6 +178,7 @@ class Lab:
     """One namespace with a queue of its own."""
 
     def __init__(self, kubeconfig: Path, namespace: str, *, resource: str = GPU) -> None:
+        self.kubeconfig = kubeconfig
         self.namespace = namespace
         self.resource = resource
         self.requests: list[Request] = []
@@ -232,7 +236,14 @@ class Lab:
         self.unseen.delete(CLUSTER_QUEUE, None, self.queue)
         self.unseen.delete(RESOURCE_FLAVOR, None, self.queue)
 
-    def up(self, timeouts: Timeouts | None = None, cluster: Any = None, stop: Any = None, **roles: Role) -> Outcome:
+    def up(
+        self,
+        timeouts: Timeouts | None = None,
+        cluster: Any = None,
+        stop: Any = None,
+        clock: Clock | None = None,
+        **roles: Role,
+    ) -> Outcome:
         """Converge to these roles."""
         return converge(
             cluster or self.cluster,
@@ -240,6 +251,7 @@ class Lab:
             timeouts=timeouts or Timeouts(admission=20, drain=20, ready=20, lease=3),
             progress=self.lines.append,
             stop=stop,
+            clock=clock,
         )
 
     def down(self, timeouts: Timeouts | None = None, cluster: Any = None) -> Outcome:
@@ -271,7 +283,7 @@ class Lab:
         stored["metadata"]["annotations"]["somebody"] = "was here"
         self.unseen.replace(stored)
 
-    def until(self, condition: Callable[[], Any], seconds: float = 20) -> None:
+    def until(self, condition: Callable[[], Any], seconds: float = 60) -> None:
         """Wait for something to come about."""
         end = time.monotonic() + seconds
         while not condition():
