@@ -50,7 +50,7 @@ ROWS: tuple[EditCost, ...] = (
     EditCost("spec.kvTransfer.protocol", "every role", "`Auto`, `TCP` and no value are one value"),
     EditCost("spec.router", "every role", "adding or removing it, not editing it"),
     EditCost("spec.router.name", "refused", "remove the router, then add another"),
-    EditCost("spec.router.replicas", "router"),
+    EditCost("spec.router.replicas", "router", "Pods come or go, none is replaced"),
     EditCost("spec.router.image", "router"),
     EditCost("spec.router.imagePullPolicy", "router"),
     EditCost("spec.router.imagePullSecrets", "router"),
@@ -114,6 +114,16 @@ ROWS: tuple[EditCost, ...] = (
     EditCost("setting model-deployment-tcp-tw-reuse", "nothing", "new and replaced Pods show it"),
     EditCost("setting model-artifact-huggingface-endpoint", "nothing", "new and replaced Pods show it"),
     EditCost("setting model-deployment-routing-sidecar-image", "nothing", "new and replaced Pods show it"),
+    EditCost("setting model-deployment-router-image", "router", "nothing where `spec.router.image` is stated"),
+    EditCost("setting model-deployment-router-proxy-image", "router", "llm-d-router only"),
+    EditCost("setting model-deployment-router-cpu-request", "router"),
+    EditCost("setting model-deployment-router-drain-seconds", "router"),
+    EditCost("setting container-registry", "router", "new and replaced decode Pods show it too"),
+    EditCost(
+        "setting model-deployment-endpoint-qualification",
+        "nothing",
+        "Services select by it, and so does a router where every role behind it can qualify",
+    ),
 )
 """One row per field, in the order of the document, then bindings and settings."""
 

@@ -126,6 +126,53 @@ def test_diff_of_a_count_rolls_nothing(cli, before: Path) -> None:
     )
 
 
+def test_diff_of_a_router_edit_shows_its_objects_and_rolls_no_replica(cli, before: Path) -> None:
+    routed = "router: {name: llm-d-router}"
+    after = edited(before, (routed, "router: {name: llm-d-router, replicas: 3, requestTimeoutSeconds: 60}"))
+    ran = cli("render", "-f", after, "--diff", str(before))
+    assert ran.out.startswith("team-a/pd\n  no engine Pod changes and no replica rolls\n")
+    assert "\n  router: 1 -> 3 Pods; its Pods are replaced, and no engine replica\n" in ran.out
+    assert "routes[0].route.timeout: 86400s -> 60s" in ran.out
+    assert "spec.router.requestTimeoutSeconds" in ran.out
+    [one] = differing(cli, after, str(before))
+    assert (one["rolls"], one["roles"]) == (False, [])
+    router = one["router"]
+    assert (router["rolls"], router["replicas"]) == (True, {"before": 1, "after": 3})
+    assert {"spec.router.replicas", "spec.router.requestTimeoutSeconds"} <= {
+        each["field"] for each in router["changes"]
+    }
+
+
+def test_diff_of_router_copies_alone_replaces_none(cli, before: Path) -> None:
+    after = edited(before, ("router: {name: llm-d-router}", "router: {name: llm-d-router, replicas: 2}"))
+    assert (
+        "  router: 1 -> 2 Pods; no Pod of it is replaced, and no engine replica\n"
+        in cli("render", "-f", after, "--diff", str(before)).out
+    )
+
+
+def test_diff_of_a_router_that_goes_shows_it_beside_the_roles_it_rolls(cli, before: Path) -> None:
+    after = edited(before, ("  router: {name: llm-d-router}\n", ""))
+    ran = cli("render", "-f", after, "--diff", str(before))
+    assert "  router: 1 router Pod leaves\n" in ran.out
+    assert "decode: rolls 2 replicas" in ran.out
+    back = cli("render", "-f", str(before), "--diff", after)
+    assert "  router: 1 router Pod is created\n" in back.out
+
+
+def test_explain_shows_the_router_unless_one_role_is_asked_for(cli, before: Path) -> None:
+    ran = cli("render", "-f", str(before), "--explain", "-o", "json")
+    [router] = json.loads(ran.out)["routers"]
+    assert (router["namespace"], router["deployment"], router["router"]) == ("team-a", "pd", "llm-d-router")
+    found = {(each["part"], each["name"]): each["field"] for each in router["explained"]}
+    threshold = ("document", "epp.yaml plugins[prefix-based-pd-decider].parameters.nonCachedTokens")
+    assert found[threshold] == "spec.router.disaggregationThresholdTokens"
+    assert found["container", "epp"] == "setting model-deployment-router-image"
+    assert "team-a/pd router (llm-d-router)\n" in cli("render", "-f", str(before), "--explain").out
+    only = cli("render", "-f", str(before), "--explain", "--role", "decode", "-o", "json")
+    assert json.loads(only.out)["routers"] == []
+
+
 def test_diff_of_no_edit_says_so(cli, before: Path) -> None:
     ran = cli("render", "-f", str(before), "--diff", str(before))
     assert (ran.code, ran.out) == (0, "team-a/pd\n  no Pod changes and nothing rolls\n")

@@ -15,6 +15,7 @@ from gpustack_components.bindings.resolve import ResolvedDeployment
 from gpustack_components.bindings.settings import Settings
 from gpustack_components.render.edit_cost import ROWS, table
 from gpustack_components.render.fingerprint import fingerprint
+from gpustack_components.render.router import router_objects
 from tests.render import build
 
 Json = dict[str, Any]
@@ -78,6 +79,8 @@ def test_an_edit_rolls_exactly_what_its_row_says(row: Any) -> None:
     every = {"prefill", "decode"}
     expected = {"role": {"prefill"} if "role" in edit else every, "every role": every}.get(row.cost, set())
     assert rolled(before, after) == expected
+    if row.cost in ("nothing", "count", "role", "router"):
+        assert (router_objects(before) != router_objects(after)) == (row.cost == "router")
 
 
 @pytest.mark.parametrize("field", [field for field in EDITS if {"none", "none-role"} & set(EDITS[field])])
