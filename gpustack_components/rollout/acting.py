@@ -44,6 +44,10 @@ class GivenUp(Exception):  # noqa: N818
     """The run cannot go on; the arguments are the reasons."""
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass
 class Actor:
     """The hands of one run."""
@@ -54,6 +58,8 @@ class Actor:
     render: Callable[[str, int], RenderedReplica]
     narrator: Narrator
     clock: Clock
+    keep: Callable[[], None] = _nothing
+    """Called before every write; raises `LeaseLost` when this run must not write any more."""
     placement: Placement | None = None
     """Which nodes suit a Pod that is created."""
     services: list[Json] = field(default_factory=list[Json])
@@ -70,8 +76,8 @@ class Actor:
     def act(self, actions: tuple[Action, ...], record: Record, observed: Observed, stop: Stop) -> bool:
         """Take the actions in order until `stop`; whether any of them changed something.
 
-        A refused create does not keep the others from being tried. Raises `GivenUp` with every refusal, and
-        `ClusterError`.
+        A refused create does not keep the others from being tried. Raises `GivenUp` with every refusal, `LeaseLost`
+        and `ClusterError`.
         """
         acted = False
         refused: list[str] = []
@@ -89,6 +95,12 @@ class Actor:
         if refused:
             raise GivenUp(*refused)
         return acted
+
+    @property
+    def _writing(self) -> Cluster:
+        """The cluster, for one write: the machine may have slept since the last one, and another run begun."""
+        self.keep()
+        return self.cluster
 
     def without_blocked(self, decision: Decision, now: float) -> Decision:
         """The decision without what a foreign object keeps from being done for now, which it waits for instead."""
@@ -109,18 +121,18 @@ class Actor:
         match action:
             case DeletePods():
                 for pod in action.pods:
-                    self.cluster.delete(POD, self.namespace, pod.name, uid=pod.uid)
+                    self._writing.delete(POD, self.namespace, pod.name, uid=pod.uid)
                     self.leaving.add(pod.uid)
                 self.narrator.deleted(action, self.clock.monotonic())
             case DeleteWorkload():
-                self.cluster.delete(WORKLOAD, self.namespace, action.name, uid=action.uid)
+                self._writing.delete(WORKLOAD, self.namespace, action.name, uid=action.uid)
                 self.leaving.add(action.uid)
             case ReleaseFinalizer():
                 self._release(action, observed)
             case EnsureService():
                 return self._ensure_service(action, record)
             case PruneService():
-                self.cluster.delete(SERVICE, self.namespace, action.name, uid=action.uid)
+                self._writing.delete(SERVICE, self.namespace, action.name, uid=action.uid)
                 self.services = [service for service in self.services if uid(service) != action.uid]
             case CreateReplica():
                 return self._create(action, record)
@@ -138,7 +150,7 @@ class Actor:
             {"op": "add", "path": path, "value": "true"} if action.eligible else {"op": "remove", "path": path},
         ]
         try:
-            marked = self.cluster.patch(POD, self.namespace, action.pod.name, operations)
+            marked = self._writing.patch(POD, self.namespace, action.pod.name, operations)
         except Conflict:
             self.stale = True
             return
@@ -158,7 +170,7 @@ class Actor:
             {"op": "remove", "path": f"/metadata/finalizers/{index}"},
         ]
         try:
-            self.cluster.patch(POD, self.namespace, action.pod.name, operations)
+            self._writing.patch(POD, self.namespace, action.pod.name, operations)
         except Conflict:
             return
         self.narrator.say(f"Pod {action.pod.name} had exited and Kueue did not release it: its finalizer was taken off")
@@ -169,7 +181,7 @@ class Actor:
             return False
         owned = _owned(service, record)
         try:
-            self.services.append(self.cluster.create(owned))
+            self.services.append(self._writing.create(owned))
         except AlreadyExists:
             found = self.cluster.get(SERVICE, self.namespace, name(owned))
             if found is not None and record.uid not in owner_uids(found):
@@ -188,7 +200,7 @@ class Actor:
         for member in action.members:
             pod = placed(_owned(replica.members[member], record), nodes)
             try:
-                created = self.cluster.create(pod)
+                created = self._writing.create(pod)
             except AlreadyExists:
                 found = self.cluster.get(POD, self.namespace, name(pod))
                 if found is not None and record.uid not in owner_uids(found):
@@ -208,7 +220,7 @@ class Actor:
         self.blocked[action.role, action.ordinal] = (self.clock.monotonic() + _RETRY, message)
 
     def _refuse_unmanaged(self, pod: Json) -> None:
-        self.cluster.delete(POD, self.namespace, name(pod), uid=uid(pod))
+        self._writing.delete(POD, self.namespace, name(pod), uid=uid(pod))
         raise GivenUp(
             f"Kueue did not take in Pod {name(pod)} (no label {keys.MANAGED}), so it would have run outside any quota; "
             f"it was deleted again. Either namespace {self.namespace} is not matched by Kueue's "

@@ -6,7 +6,7 @@ counted by the API server's own clock, so that no other clock matters.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import LEASE, AlreadyExists, Cluster, ClusterError, Conflict, Json
@@ -19,6 +19,7 @@ DURATION = 900.0
 RENEWAL = 300.0
 """Seconds between renewals."""
 _MARGIN = 60.0
+_LONG_AGO = (float("-inf"), datetime.min.replace(tzinfo=UTC))
 _TERMINATED = "being terminated"
 """What an API server says of a create in a namespace that is being deleted."""
 
@@ -57,7 +58,7 @@ class DriverLease:
         self.leaving = False
         """Whether the namespace is being deleted: nothing can be made there any more, only removed, which two drivers
         may do at a time."""
-        self._renewed = (0.0, clock.now())
+        self._renewed = _LONG_AGO
 
     @property
     def held(self) -> bool:
@@ -67,8 +68,9 @@ class DriverLease:
     def acquire(self) -> HeldBy | None:
         """Take the Lease; the other driver when there is one at work."""
         for _ in range(5):
+            asked = self._moment()
             try:
-                self._keep(self._cluster.create(self._object()))
+                self._keep(self._cluster.create(self._object()), asked)
                 return None
             except AlreadyExists:
                 standing = self._cluster.get(LEASE, self._namespace, self._name)
@@ -80,7 +82,7 @@ class DriverLease:
             if standing is None:
                 continue
             if annotation(standing, _TOKEN) == self._holder.token:
-                self._keep(standing)
+                self._keep(standing, _LONG_AGO)
                 return None
             left = _left(self._cluster, standing)
             if left > 0 and not _holder(standing).provably_dead():
@@ -97,9 +99,10 @@ class DriverLease:
         """Renew when due. Raises `LeaseLost` when it is held no more, and `ClusterError`."""
         if self._held is None or self.due() > 0:
             return
+        asked = self._moment()
         renewed = {**self._held, "spec": {**self._held["spec"], "renewTime": _micro(self._clock.now())}}
         try:
-            self._keep(self._cluster.replace(renewed))
+            self._keep(self._cluster.replace(renewed), asked)
         except Conflict:
             standing = self._cluster.get(LEASE, self._namespace, self._name)
             if standing is None or annotation(standing, _TOKEN) != self._holder.token:
@@ -110,8 +113,7 @@ class DriverLease:
                     if who
                     else f"the Lease {self._namespace}/{self._name} was removed while this run was at work"
                 ) from None
-            self._keep(standing)
-            self._renewed = (float("-inf"), self._renewed[1])
+            self._keep(standing, _LONG_AGO)
 
     def release(self) -> None:
         """Remove it, if held. It counts as let go even when that fails, since only the answer may have been lost."""
@@ -124,9 +126,12 @@ class DriverLease:
         left = abandoned(self._cluster, self._namespace, self._name)
         return left is not None and self._cluster.delete(LEASE, self._namespace, self._name, uid=uid(left))
 
-    def _keep(self, stored: Json) -> None:
-        self._held = stored
-        self._renewed = (self._clock.monotonic(), self._clock.now())
+    def _keep(self, stored: Json, asked: tuple[float, datetime]) -> None:
+        """Hold what stands; its time runs from when it was asked for, since an answer may take any time to arrive."""
+        self._held, self._renewed = stored, asked
+
+    def _moment(self) -> tuple[float, datetime]:
+        return (self._clock.monotonic(), self._clock.now())
 
     def _age(self) -> float:
         """Seconds since the last renewal by whichever clock ran on: a suspended machine's monotonic one stands

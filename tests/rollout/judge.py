@@ -58,9 +58,9 @@ class Judge:
             nonlocal strays
             kind = obj["kind"]
             self._say(f"driver: {verb} {kind} {at(obj, 'metadata', 'name') or _seat(obj)}")
-            if kind == "Lease":
+            if kind in ("Lease", "Event"):
                 return
-            if uid(self._cluster.objects.get(LEASE, {})) not in connection.process.leases:
+            if kind != "ConfigMap" and uid(self._cluster.objects.get(LEASE, {})) not in connection.process.leases:
                 strays += 1
                 if strays > 1:
                     self.broken.append(f"{verb} {kind} {name(obj)} by a driver that had lost its Lease before")
@@ -101,7 +101,7 @@ class Judge:
         self._must_have_asked(connection, f"the creation of {_seat(obj)}")
         place, seat = (role(obj), ordinal(obj)), member_index(obj)
         for pod in self._cluster.pods():
-            if (role(pod), ordinal(pod)) == place and member_index(pod) == seat:
+            if (role(pod), ordinal(pod)) == place and member_index(pod) == seat and _ours(pod):
                 self.broken.append(f"{_seat(obj)} is created while {name(pod)} still stands on that seat")
         listed = connection.told("Pod")
         if any((role(pod), ordinal(pod)) == place and terminating(pod) for pod in listed):
@@ -113,10 +113,7 @@ class Judge:
     def _deleted(self, connection: Connection, desired: Desired, obj: Json) -> None:
         of, number = role(obj) or "", ordinal(obj)
         self._must_have_asked(connection, f"the deletion of {name(obj)}")
-        if not any(
-            owner.get("kind") == "ConfigMap" and owner.get("name") == RECORD[1]
-            for owner in each(obj, "metadata", "ownerReferences")
-        ):
+        if not _ours(obj):
             self.broken.append(f"the foreign Pod {name(obj)} is deleted")
         declared, told = desired.role(of), connection.told("Pod")
         if declared is None or number is None or number >= declared.replicas or terminating(obj) or terminal(obj):
@@ -165,7 +162,8 @@ class Judge:
                 continue
             if was is not None and was.ordinal == now.ordinal and was.phase == "Cleanup":
                 continue
-            self._must_have_asked(connection, f"the replacement of {of}/{now.ordinal}")
+            if judgement.stands(of, now.ordinal):
+                self._must_have_asked(connection, f"the replacement of {of}/{now.ordinal}")
             renewed = was is not None and was.ordinal == now.ordinal
             if reason := judgement.against(of, now.ordinal, declared.replicas, renewed=renewed):
                 self.broken.append(f"{of}/{now.ordinal} is to be replaced although {reason}")
@@ -181,6 +179,10 @@ class _Judgement:
             if not terminating(pod) and not terminal(pod) and record_uid in owner_uids(pod):
                 self._pods.setdefault((role(pod), ordinal(pod)), []).append(pod)
         self._workloads = connection.told("Workload")
+
+    def stands(self, of: str, number: int) -> bool:
+        """Whether a Pod of it neither leaves nor has ended."""
+        return (of, number) in self._pods
 
     def healthy(self, of: str, number: int) -> bool:
         """Whole and admitted."""
@@ -227,6 +229,11 @@ class _Judgement:
             and not any(holds(workload, "Admitted") for workload in workloads)
             and not any(condition(workload, kind) for workload in workloads for kind in history)
         )
+
+
+def _ours(obj: Json) -> bool:
+    """Whether it belongs to the deployment, to its present record or a former one."""
+    return any(owner.get("name") == RECORD[1] for owner in each(obj, "metadata", "ownerReferences"))
 
 
 def _seat(obj: Json) -> str:

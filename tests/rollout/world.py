@@ -142,6 +142,34 @@ class World:
         """Bring about what is wanted, undisturbed."""
         return self.finish(self.start())
 
+    def foreigners_leave(self) -> None:
+        """Everything that belongs to somebody else goes away."""
+        for obj in [*self.cluster.pods(), *self.cluster.workloads()]:
+            if obj["metadata"]["name"].startswith("foreign-") or not obj["metadata"].get("ownerReferences"):
+                gone = {key: value for key, value in obj["metadata"].items() if key != "finalizers"}
+                self.cluster.store({**obj, "metadata": {**gone, "deletionTimestamp": "now"}})
+
+    def calm(self) -> None:
+        """The weather turns, and one more driver has to bring about what is wanted, from what the cluster holds."""
+        for driver in list(self.drivers):
+            self.kill(driver)
+        self.story.append("calm")
+        self.cluster.set_quota(PLENTY)
+        self.cluster.kubelets.hanging.clear()
+        self.foreigners_leave()
+        for workload in self.cluster.workloads():
+            self.cluster.update(workload, spec={"active": True})
+        self.clock.sleep(2000)
+        self.cluster.stir()
+        before = self.serving()
+        outcome = self.up()
+        self.check()
+        assert outcome.phase == "Converged", f"{outcome.reasons}\n{self.tell()}"
+        after = self.serving()
+        moved = [place for place, uids in before.items() if after.get(place) != uids]
+        assert not moved, f"{moved} served as they should, and are others now\n{self.tell()}"
+        self.check_done()
+
     def tell(self) -> str:
         """The story so far."""
         return "\n".join(self.story[-400:])

@@ -176,7 +176,10 @@ class ApiServer:
         if obj["kind"] == "Pod" and obj["spec"].get("nodeName") and grace_seconds is None:
             grace = 0 if terminal(obj) else obj["spec"].get("terminationGracePeriodSeconds", _GRACE)
         moment = (self.clock.now() + timedelta(seconds=grace)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self.update(obj, metadata={"deletionTimestamp": moment, "deletionGracePeriodSeconds": grace})
+        deleted = {"deletionTimestamp": moment, "deletionGracePeriodSeconds": grace}
+        if obj["kind"] == "Pod" and not terminating(obj):
+            obj = self.update(obj, metadata={**deleted, "deletionGracePeriodSeconds": _GRACE})
+        self.update(obj, metadata=deleted)
 
     def release(self, obj: Json, finalizer: str) -> None:
         """Take a finalizer off."""

@@ -4,6 +4,8 @@ It implements the `Cluster` protocol, so the real executor runs on it. Nothing h
 controller, chosen by the given chance, take one step, so that any interleaving can be had and repeated.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from random import Random
 
@@ -28,6 +30,17 @@ class SimulatedCluster(ApiServer):
         self.on_change: Callable[[Json], None] = lambda obj: None
         """Told of every object that was written, as it now stands or last stood."""
         self._due: dict[tuple[str, str], None] = {}
+
+    def copy(self) -> SimulatedCluster:
+        """The same again, to go on differently."""
+        clock = SimulatedClock()
+        clock.seconds = self.clock.seconds
+        again = SimulatedCluster(clock, self.kueue.quota)
+        again.objects, again.version, again._due = dict(self.objects), self.version, dict(self._due)
+        again.kueue.priorities, again.kueue.excess = self.kueue.priorities, self.kueue.excess
+        again.kubelets.slow = self.kubelets.slow
+        again.kubelets.exit_code, again.kubelets.hanging = self.kubelets.exit_code, set(self.kubelets.hanging)
+        return again
 
     def admit_object(self, obj: Json) -> Json:
         return self.kueue.take_in(obj) if obj["kind"] == "Pod" else obj
@@ -59,7 +72,10 @@ class SimulatedCluster(ApiServer):
     def tick(self, chance: Random) -> bool:
         """One step of one controller that has something to do; False when none has."""
         while self._due:
-            place = chance.choice(list(self._due))
+            places = list(self._due)
+            if self.kubelets.slow:
+                places = [place for place in places if place[0] != "kubelet"] or places
+            place = chance.choice(places)
             if self._step(*place, chance):
                 return True
             self._due.pop(place, None)
@@ -68,7 +84,7 @@ class SimulatedCluster(ApiServer):
     def _step(self, controller: str, of: str, chance: Random) -> bool:
         match controller:
             case "group":
-                return self.kueue.reconcile_group(of)
+                return self.kueue.reconcile_group(of, chance)
             case "scheduler":
                 return self.kueue.schedule(chance)
             case "collector":

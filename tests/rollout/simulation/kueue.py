@@ -37,17 +37,20 @@ class Kueue:
         spec = {**pod["spec"], "schedulingGates": [{"name": keys.ADMISSION_GATE}]}
         return {**pod, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
-    def reconcile_group(self, group: str) -> bool:
-        """One write of the group reconciler."""
+    def reconcile_group(self, group: str, chance: Random) -> bool:
+        """One write of the group reconciler. Pods created within one second have no order."""
         pods, workload = self._server.pods(group), self._server.objects.get(("Workload", group))
+        chance.shuffle(pods)
         if not pods:
             return workload is not None and self._let_go(workload)
         if workload is None:
             return (not _suspended(pods) and self._stop(pods)) or self._compose(group, pods)
+        if workload["spec"]["podSets"][0]["name"] not in map(_role, pods):
+            return self._make_fit(workload, pods)
         active = [pod for pod in pods if _active(pod)]
         inactive = [pod for pod in pods if not _active(pod)]
         count = workload["spec"]["podSets"][0]["count"]
-        replaced = sorted(inactive, key=lambda pod: (not _managed(pod), age(pod)))
+        replaced = sorted(inactive, key=lambda pod: (not _managed(pod), _created(pod)))
         replaced = replaced[len(replaced) - max(min(len(inactive), len(pods) - count), 0) :]
         active.sort(key=_kept_first)
         kept = [pod for pod in pods if pod not in replaced and pod not in active[count:]]
@@ -64,6 +67,34 @@ class Kueue:
         if _suspended(kept):
             return holds(workload, "Admitted") and self._start(kept)
         return not holds(workload, "Admitted") and self._stop(kept)
+
+    def _make_fit(self, workload: Json, pods: list[Json]) -> bool:
+        """A Workload stands on the group's name that knows none of its roles (kueue-facts 4)."""
+        if not _suspended(pods) and self._stop(pods):
+            return True
+        if terminating(workload):
+            return self._let_go(workload)
+        present = [pod for pod in pods if _active(pod)]
+        if _suspended(pods) and not reserved(workload):
+            if len(present) < _total(pods[0]):
+                return False
+            active = workload["spec"].get("active", True)
+            self._server.store({**workload, "spec": {**self._spec(present), "active": active}})
+        else:
+            self._let_go(workload)
+            self._server.ask_deletion(self._server.current(workload) or workload)
+        return True
+
+    def _spec(self, present: list[Json]) -> Json:
+        """The Workload's spec for these Pods; the oldest is its template."""
+        first = min(present, key=age)
+        labels, pod_set = first["metadata"]["labels"], {"name": _role(first), "count": _total(first)}
+        return {
+            "queueName": labels.get(keys.QUEUE_NAME),
+            "active": True,
+            "priority": self.priorities.get(labels.get(PRIORITY_CLASS, ""), 0),
+            "podSets": [{**pod_set, "template": {"spec": first["spec"]}}],
+        }
 
     def _let_go(self, workload: Json) -> bool:
         if keys.WORKLOAD_FINALIZER not in workload["metadata"].get("finalizers", ()):
@@ -154,9 +185,6 @@ class Kueue:
             return False
         if self._remove_excess(active[total:]):
             return True
-        first = min(active[:total], key=age)
-        labels = first["metadata"]["labels"]
-        role = first["metadata"]["annotations"].get(keys.ROLE_HASH, "main")
         self._server.create(
             {
                 "apiVersion": WORKLOAD.api_version,
@@ -166,12 +194,7 @@ class Kueue:
                     "finalizers": [keys.WORKLOAD_FINALIZER],
                     "ownerReferences": [_owner(pod) for pod in pods],
                 },
-                "spec": {
-                    "queueName": labels.get(keys.QUEUE_NAME),
-                    "active": True,
-                    "priority": self.priorities.get(labels.get(PRIORITY_CLASS, ""), 0),
-                    "podSets": [{"name": role, "count": total, "template": {"spec": first["spec"]}}],
-                },
+                "spec": self._spec(active[:total]),
                 "status": {"conditions": []},
             }
         )
@@ -275,13 +298,22 @@ def _suspended(pods: list[Json]) -> bool:
     return any(gated(pod) or terminal(pod) for pod in pods)
 
 
-def _kept_first(pod: Json) -> tuple[bool, bool, int]:
+def _created(obj: Json) -> str:
+    """When it was created, to the second."""
+    return str(obj["metadata"]["creationTimestamp"])
+
+
+def _kept_first(pod: Json) -> tuple[bool, bool, str]:
     """Sorts present Pods so that what is excess comes last (kueue-facts 0, rule 2)."""
-    return (not _managed(pod), gated(pod), age(pod))
+    return (not _managed(pod), gated(pod), _created(pod))
 
 
 def _total(pod: Json) -> int:
     return int(pod["metadata"]["annotations"].get(keys.GROUP_TOTAL, 0))
+
+
+def _role(pod: Json) -> str:
+    return str(pod["metadata"]["annotations"].get(keys.ROLE_HASH, ""))
 
 
 def _owner(pod: Json) -> Json:

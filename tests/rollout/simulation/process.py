@@ -57,6 +57,8 @@ class Process:
     """What happens to the requests ahead, one by one."""
     blocked: bool = False
     """Whether it waits for a change or for time to pass."""
+    late: set[str] = field(default_factory=set[str])
+    """Kinds whose watch shows it nothing for now."""
     leases: set[str] = field(default_factory=set[str])
     """Uids of the Leases it made."""
     rests: int = 0
@@ -170,10 +172,14 @@ class Connection:
     def create(self, obj: Json, *, dry_run: bool = False) -> Json:
         if dry_run:
             return self._ask(lambda: self.cluster.create(obj, dry_run=True))
-        created = self._write("create", obj, lambda: self.cluster.create(obj))
-        if obj["kind"] == LEASE.kind:
-            self.process.leases.add(uid(created))
-        return created
+
+        def do() -> Json:
+            created = self.cluster.create(obj)
+            if obj["kind"] == LEASE.kind:
+                self.process.leases.add(uid(created))
+            return created
+
+        return self._write("create", obj, do)
 
     def replace(self, obj: Json) -> Json:
         return self._write("replace", obj, lambda: self.cluster.replace(obj), conflicts=True)
@@ -259,8 +265,6 @@ class ProcessView:
         self._selector = selector(deployment)
         self._known = Snapshot((), ())
         self._shown = -1
-        self.late: set[str] = set()
-        """Kinds whose watch delivers nothing for now."""
 
     def fresh(self) -> Snapshot:
         cluster = self._connection.cluster
@@ -273,17 +277,17 @@ class ProcessView:
         return self._known
 
     def note(self, obj: Json) -> None:
-        if all(name(pod) != name(obj) for pod in self._known.pods):
-            self._connection.tell(POD.kind, (*self._known.pods, obj))
-            self._known = Snapshot(self._connection.told(POD.kind), self._known.workloads)
+        others = (pod for pod in self._known.pods if name(pod) != name(obj))
+        self._connection.tell(POD.kind, (*others, obj))
+        self._known = Snapshot(self._connection.told(POD.kind), self._known.workloads)
 
     def wait(self, seconds: float) -> None:
-        cluster = self._connection.cluster
-        self._connection.process.wait(seconds, lambda: cluster.version != self._shown)
+        cluster, process = self._connection.cluster, self._connection.process
+        process.wait(seconds, lambda: cluster.version != self._shown)
         self._shown = cluster.version
-        if POD.kind not in self.late:
+        if POD.kind not in process.late:
             self._connection.tell(POD.kind, cluster.list(POD, self._namespace, self._selector).items)
-        if WORKLOAD.kind not in self.late:
+        if WORKLOAD.kind not in process.late:
             self._connection.tell(WORKLOAD.kind, cluster.list(WORKLOAD, self._namespace).items)
         self._known = Snapshot(self._connection.told(POD.kind), self._connection.told(WORKLOAD.kind))
 
