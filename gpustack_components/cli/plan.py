@@ -107,6 +107,8 @@ def plan_of(resolved: "ResolvedDeployment", snapshot: "Snapshot") -> Planned:
     from gpustack_components.rollout.forecast import changes, forecast
     from gpustack_components.rollout.observe import observe
     from gpustack_components.rollout.record import record_name
+    from gpustack_components.rollout.retirement.outlook import telling
+    from gpustack_components.rollout.retirement.reservation import Retiring
 
     namespace, name = resolved.namespace, resolved.name
     record = snapshot.record(namespace, name)
@@ -116,7 +118,7 @@ def plan_of(resolved: "ResolvedDeployment", snapshot: "Snapshot") -> Planned:
             "there; save it with them: kubectl get pods,workloads,configmaps -o yaml"
         )
     desired = Desired.of(resolved)
-    slots = record.slots if record else {}
+    slots, retirement = (record.slots, record.retirement) if record else ({}, None)
     try:
         observed = observe(
             snapshot.pods(namespace, name),
@@ -138,8 +140,10 @@ def plan_of(resolved: "ResolvedDeployment", snapshot: "Snapshot") -> Planned:
         snapshot.queues(resolved),
         changed=changes(before, encode(resolved.declared)),
         turnovers=record.turnovers if record else {},
+        retirement=retirement,
     )
-    return Planned(namespace, name, decide(desired, observed, slots), ahead)
+    decision = telling(desired, decide(desired, observed, slots, retiring=Retiring(retirement)))
+    return Planned(namespace, name, decision, ahead)
 
 
 def as_json(planned: Planned) -> Json:

@@ -11,7 +11,7 @@ from gpustack_components.cli.main import app
 
 EXIT_CODES = {
     ExitCode.DONE: "done: accepted, rendered, found",
-    ExitCode.REFUSED: "refused; `status`: there is no such deployment",
+    ExitCode.REFUSED: "refused; `status`: there is no such deployment, or it is not this package's",
     ExitCode.UNUSABLE: "unreadable input or wrong usage: nothing was judged",
     ExitCode.RENDER_FAILED: "`render`, `plan`: accepted, but not to be rendered with these bindings",
     ExitCode.CLUSTER: "the cluster cannot be reached or does not let this identity read",

@@ -127,16 +127,14 @@ def find(
 
 def _qualified(facts: "Facts", record: "Record", deployment: "ModelDeployment", observation: "Observation") -> "Facts":
     """The facts with what the record and the labels of the Pods say of qualification and retirement."""
-    from gpustack_components.cluster.readings import at
+    from gpustack_components.cluster.readings import each
     from gpustack_components.rollout.observe import observe
     from gpustack_components.rollout.reporting import qualified
 
     observed = observe(observation.pods, observation.workloads, record.uid)
-    known = record.status.get("conditions")
-    conditions = known if isinstance(known, list) else []
     activated = any(
-        at(one, "type") == "EndpointEligibility" and at(one, "reason") in ("EndpointsQualified", "ObservationHeld")
-        for one in conditions
+        one.get("type") == "EndpointEligibility" and one.get("reason") in ("EndpointsQualified", "ObservationHeld")
+        for one in each(record.status, "conditions")
     )
     facts = replace(facts, qualifies=facts.qualifies or activated)
     return qualified(facts, [role.name for role in deployment.spec.roles], observed, record)
@@ -158,7 +156,7 @@ def renewed(
     from gpustack_components.status.deployed import Observation
 
     namespace, name = before.record.namespace, before.record.name
-    shown = document(before, _now()).to_json()
+    shown = document(before).to_json()
     if anew:
         stored = cluster.get(CONFIG_MAP, namespace, record_name(name))
         if stored is None:
@@ -180,12 +178,6 @@ def renewed(
 
 def _same(some: Sequence[Json], others: Sequence[Json]) -> bool:
     return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
-
-
-def _now() -> datetime:
-    from datetime import UTC
-
-    return datetime.now(UTC)
 
 
 def _divided(record: "Record", pods: Sequence[Json]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
@@ -245,8 +237,11 @@ def rows(standing: Standing, now: datetime) -> "tuple[Row, ...]":
     return text.rows(standing.deployment, standing.observation, now, standing.facts.expected, standing.around)
 
 
-def document(standing: Standing, now: datetime) -> "StatusDocument":
-    """Its status document (rollout sheet 8); what was not looked at is as the last run left it."""
+def document(standing: Standing) -> "StatusDocument":
+    """Its status document (rollout sheet 8); what was not looked at is as the last run left it.
+
+    A condition that has changed since is undated: when that was, nobody saw.
+    """
     from gpustack_components.status.report import report
 
     return report(
@@ -255,7 +250,6 @@ def document(standing: Standing, now: datetime) -> "StatusDocument":
         standing.facts,
         namespace=standing.record.namespace,
         previous=standing.previous,
-        now=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
 
@@ -273,7 +267,7 @@ def causes(standing: Standing, now: datetime) -> "tuple[Cause, ...]":
 
     record = standing.record
     run = Run(record.phase, record.reasons, record.updated, standing.driver, standing.driving_since)
-    return find_causes(standing.deployment, document(standing, now), rows(standing, now), run)
+    return find_causes(standing.deployment, document(standing), rows(standing, now), run)
 
 
 def as_json(standing: Standing, calls: Sequence[str], now: datetime, *, aged: bool = True) -> Json:
@@ -288,7 +282,7 @@ def as_json(standing: Standing, calls: Sequence[str], now: datetime, *, aged: bo
     return {
         "namespace": record.namespace,
         "name": record.name,
-        **document(standing, now).to_json(),
+        **document(standing).to_json(),
         "replicas": [_row_json(row, aged=aged) for row in rows(standing, now)],
         "events": [
             {"reason": one.reason, "message": one.message, "pod": one.pod, "count": one.count}
@@ -310,11 +304,9 @@ def as_json(standing: Standing, calls: Sequence[str], now: datetime, *, aged: bo
     }
 
 
-def call_lines(
-    standing: Standing, now: datetime, kubeconfig: str | None = None, context: str | None = None
-) -> list[str]:
+def call_lines(standing: Standing, kubeconfig: str | None = None, context: str | None = None) -> list[str]:
     """Two commands that reach the endpoint from here; none while there is no endpoint."""
-    namespace, endpoint = standing.record.namespace, urlsplit(document(standing, now).endpoint)
+    namespace, endpoint = standing.record.namespace, urlsplit(document(standing).endpoint)
     if not endpoint.hostname or not endpoint.port:
         return []
     cluster = [*(["--kubeconfig", kubeconfig] if kubeconfig else []), *(["--context", context] if context else [])]

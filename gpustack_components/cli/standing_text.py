@@ -69,8 +69,8 @@ def page(
     from rich.text import Text
 
     told = rows(standing, now)
-    parts: list[RenderableType] = [_head(standing, now), Text(), _replicas(told)]
-    parts += _sections(("not fine", _conditions(standing, now)))
+    parts: list[RenderableType] = [_head(standing), Text(), _replicas(told)]
+    parts += _sections(("not fine", _conditions(standing)))
     if why:
         parts += _sections(("what holds it", _causes(standing, now)))
     parts += _sections(("warnings", _warnings(standing)))
@@ -85,7 +85,7 @@ def page(
 def plain_lines(standing: Standing, why: bool, now: datetime) -> list[str]:
     """One line for each replica, then the deployment as a whole, for output that only grows."""
     name = f"{standing.record.namespace}/{standing.record.name}"
-    told = document(standing, now)
+    told = document(standing)
     lines = [
         f"{name} {row.name}  {row.state}, {row.ready[0]}/{row.ready[1]} Pods ready"
         + (f": {row.hold.what}" if row.hold else "")
@@ -96,8 +96,8 @@ def plain_lines(standing: Standing, why: bool, now: datetime) -> list[str]:
     return [*lines, *(f"{name}  warning {one.reason}: {one.message}" for one in warnings(standing))]
 
 
-def _head(standing: Standing, now: datetime) -> "Table":
-    told = document(standing, now)
+def _head(standing: Standing) -> "Table":
+    told = document(standing)
     grid = _grid()
     grid.add_row("deployment", f"{standing.record.namespace}/{standing.record.name}")
     grid.add_row("phase", _coloured(told.phase, f": {told.phase_message}" if told.phase_message else ""))
@@ -133,10 +133,10 @@ def _replicas(told: "Sequence[Row]") -> "Table":
     return table
 
 
-def _conditions(standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
+def _conditions(standing: Standing) -> Iterator[tuple[str, str]]:
     from gpustack_components.status.why import unfine
 
-    for condition in unfine(document(standing, now)):
+    for condition in unfine(document(standing)):
         yield condition.type, f"{condition.status}, {condition.reason}: {condition.message}"
 
 
@@ -156,9 +156,8 @@ def _warnings(standing: Standing) -> Iterator[tuple[str, str]]:
 
 def _timelines(timelines: "Timelines", now: datetime) -> Iterator[tuple[str, str]]:
     for replica in timelines.replicas:
-        moments = timelines.of(replica)[-RECENT:]
-        words = (f"{one.words} {_since(one.time, now)} ago" for one in moments)
-        yield replica, ", ".join(words)
+        words = dict.fromkeys(f"{one.words} {_since(one.time, now)} ago" for one in timelines.of(replica))
+        yield replica, ", ".join(list(words)[-RECENT:])
 
 
 def _run(standing: Standing) -> Iterator[tuple[str, str]]:

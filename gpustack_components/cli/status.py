@@ -66,7 +66,7 @@ def status(
         found = find(cluster, namespace, name, known=known, closely=why)
 
         def calls(standing: "Standing") -> list[str]:
-            return call_lines(standing, datetime.now(UTC), kubeconfig, context)
+            return call_lines(standing, kubeconfig, context)
 
         if watch:
             _follow(_changes(cluster, found, known, why), calls, why, form)

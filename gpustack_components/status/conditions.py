@@ -13,6 +13,10 @@ from gpustack_components.status.rollout import up_to_date
 from gpustack_components.status.weights import weights_condition
 
 
+MOST_REASONS = 5
+"""Kueue's sentences that one message quotes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """All that a condition may depend on."""
@@ -263,5 +267,7 @@ def _pending(roles: Sequence[Role], waiting: Sequence[Replica], declared: int) -
     for replica in waiting:
         reason = readings.waiting_reason(replica.workload) if replica.workload is not None else ""
         by_reason.setdefault(reason or "Kueue has not said why", []).append(replica)
-    reasons = "; ".join(f"{spans(group)}: {reason}" for reason, group in by_reason.items())
-    return f"{len(waiting)} of {declared} replicas wait for quota {place}: {reasons}."
+    told = [f"{spans(group)}: {reason}" for reason, group in by_reason.items()]
+    if len(told) > MOST_REASONS:
+        told = [*told[:MOST_REASONS], f"and {len(told) - MOST_REASONS} more reasons"]
+    return f"{len(waiting)} of {declared} replicas wait for quota {place}: {'; '.join(told)}."

@@ -104,6 +104,10 @@ class Observation:
         return tuple(replica for replica in self.replicas(role) if not replica.leaving)
 
 
+MOST_SPANS = 12
+"""Groups of replicas that a sentence names; the rest are counted, so that no message grows with the replicas."""
+
+
 def spans(replicas: Iterable[Replica]) -> str:
     """Replicas named shortly: `server/0, server/2-5`."""
     words: list[str] = []
@@ -118,6 +122,8 @@ def spans(replicas: Iterable[Replica]) -> str:
                 continue
         words.append(first.label if previous is first else f"{first.label}-{previous.ordinal}")
         start = position
+    if len(words) > MOST_SPANS:
+        words = [*words[:MOST_SPANS], f"and {len(words) - MOST_SPANS} more groups"]
     return ", ".join(words)
 
 

@@ -1,5 +1,6 @@
 """Every row of the status tables (rollout sheet 8, 8.1, 8.2)."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -166,6 +167,18 @@ def test_a_whole_document_reads_as_kubernetes_writes_status() -> None:
             )
         ],
     }
+
+
+def test_a_document_does_not_grow_with_the_replicas() -> None:
+    def size(replicas: int) -> int:
+        document = deployment([{"replicas": replicas}])
+        lines = [
+            f"server/{n} old {'ready A' if n % 2 else f'q message: {n} more needed in flavor h20'}"
+            for n in range(replicas)
+        ]
+        return len(json.dumps(report(document, observation(lines), Facts(expected=expected(document))).to_json()))
+
+    assert size(1000) < size(30) + 200
 
 
 @pytest.mark.parametrize("value", [None, 1, "x", [], {}, {"metadata": None}, {"metadata": {"labels": []}, "status": 3}])
