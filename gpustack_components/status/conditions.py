@@ -12,7 +12,6 @@ from gpustack_components.status.facts import Facts
 from gpustack_components.status.rollout import up_to_date
 from gpustack_components.status.weights import weights_condition
 
-
 MOST_REASONS = 5
 """Kueue's sentences that one message quotes."""
 
