@@ -107,7 +107,7 @@ def plan_of(resolved: "ResolvedDeployment", snapshot: "Snapshot") -> Planned:
     from gpustack_components.rollout.forecast import changes, forecast
     from gpustack_components.rollout.observe import observe
     from gpustack_components.rollout.record import record_name
-    from gpustack_components.rollout.retirement.outlook import telling
+    from gpustack_components.rollout.retirement.outlook import worth_a_run
     from gpustack_components.rollout.retirement.reservation import Retiring
 
     namespace, name = resolved.namespace, resolved.name
@@ -142,7 +142,7 @@ def plan_of(resolved: "ResolvedDeployment", snapshot: "Snapshot") -> Planned:
         turnovers=record.turnovers if record else {},
         retirement=retirement,
     )
-    decision = telling(desired, decide(desired, observed, slots, retiring=Retiring(retirement)))
+    decision = worth_a_run(desired, decide(desired, observed, slots, retiring=Retiring(retirement)))
     return Planned(namespace, name, decision, ahead)
 
 

@@ -262,6 +262,7 @@ def _forecast(judgement: Judgement, asked: Request, stands: Standing, cluster: C
         queues(cluster, judgement.resolved, asked.bindings),
         changed=changes(record.document, encode(judgement.document)) if record is not None else None,
         turnovers=record.turnovers if record is not None else None,
+        retirement=record.retirement if record is not None else None,
     )
 
 

@@ -14,15 +14,18 @@ from gpustack_components.rollout.decide import decide
 from gpustack_components.rollout.desired import Desired, DesiredRole
 from gpustack_components.rollout.observe import Member, Observed
 from gpustack_components.rollout.quota import Amounts, Queue, requests_of, telling, times, worded
+from gpustack_components.rollout.retirement.operation import Operation
+from gpustack_components.rollout.retirement.outlook import outlook, unselected, worth_a_run
+from gpustack_components.rollout.retirement.reservation import Retiring
 from gpustack_components.rollout.role_pass import Replica, judge
 from gpustack_components.rollout.slots import Slot, Slots
 from gpustack_components.rollout.turnovers import Estimate, Turnovers, estimate
 from gpustack_components.rollout.wording import about, count, place, span
 from gpustack_components.status.fit import Lessening, never_fits_until
 
-StepKind = Literal["create", "replace", "remove", "clear", "wait"]
+StepKind = Literal["create", "replace", "remove", "clear", "wait", "select"]
 """Create a missing replica; replace one; remove one for good; clear away one that ended by itself, then create it
-again; wait for the admission of one."""
+again; wait for the admission of one; let Services and routers select one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +60,19 @@ def forecast(
     *,
     changed: Mapping[str, Sequence[str]] | None = None,
     turnovers: Turnovers | None = None,
+    retirement: Operation | None = None,
 ) -> Forecast:
     """What lies ahead.
 
     `queues` holds the ClusterQueue behind each LocalQueue by the LocalQueue's name, as far as it could be read.
-    `changed` names the edited fields by role, as `changes` finds them. `turnovers` are those the record remembers.
+    `changed` names the edited fields by role, as `changes` finds them. `turnovers` and `retirement` are what the record
+    remembers.
     """
-    decision = decide(desired, observed, slots)
+    decision = worth_a_run(desired, decide(desired, observed, slots, retiring=Retiring(retirement)))
     if decision.converged:
         return Forecast((), ())
+    selected = unselected(decision)
+    departing = outlook(desired, observed, slots, retirement)
     behind: dict[str, Queue] = {}
     known: dict[str, Queue] = {}
     for local, obj in queues.items():
@@ -76,7 +83,13 @@ def forecast(
     estimates: list[Estimate] = []
     for role in desired.roles:
         ahead = _Role(
-            desired, role, observed, slots.get(role.name), behind.get(role.queue), (changed or {}).get(role.name, ())
+            desired,
+            role,
+            observed,
+            slots.get(role.name),
+            behind.get(role.queue),
+            (changed or {}).get(role.name, ()),
+            frozenset(ordinal for name, ordinal in departing.held if name == role.name),
         )
         ahead.look()
         steps += ahead.steps
@@ -88,10 +101,18 @@ def forecast(
     declared = {role.name for role in desired.roles}
     for name in sorted({member.role for member in observed.members if member.belonging == "ours"} - declared):
         ordinals = sorted(
-            {m.ordinal for m in observed.members if m.role == name}, key=lambda o: (o is None, o), reverse=True
+            {m.ordinal for m in observed.members if m.role == name and (name, m.ordinal) not in departing.held},
+            key=lambda o: (o is None, o),
+            reverse=True,
         )
         steps += [Step("remove", name, ordinal, "the role is gone") for ordinal in ordinals]
-        lines.append(f"role {name}: no longer declared: {_list(place(name, o) for o in ordinals)} leave")
+        if ordinals:
+            lines.append(f"role {name}: no longer declared: {_list(place(name, o) for o in ordinals)} leave")
+    steps += [Step("remove", *seat, "withdrawn and drained first") for seat in departing.leaving]
+    lines += departing.lines
+    steps += [Step("select", *seat, "it is ready") for seat in selected]
+    if selected:
+        lines.append(f"{_list(place(*seat) for seat in selected)} labelled as ready to be selected; no Pod is touched")
     if not steps:
         steps += [Step("wait", wait.role, wait.ordinal, wait.message) for wait in decision.waits]
         steps = steps or [Step("clear", "", None, "leftovers")]
@@ -141,6 +162,7 @@ class _Role:
         slot: Slot | None,
         queue: Queue | None,
         changed: Sequence[str],
+        retiring: frozenset[int],
     ) -> None:
         self.steps: list[Step] = []
         self.lines: list[str] = []
@@ -149,6 +171,7 @@ class _Role:
         self._slot = slot
         self._queue = queue
         self._changed = [field for field in changed if field != "replicas"]
+        self._retiring = retiring
         self._present: dict[int | None, tuple[Member, ...]] = {
             ordinal: observed.at(name, ordinal) for name, ordinal in observed.seats() if name == role.name
         }
@@ -169,7 +192,8 @@ class _Role:
         self._waits()
 
     def _remove(self) -> None:
-        leaving = sorted((o for o in self._present if o is not None and o >= self._role.replicas), reverse=True)
+        beyond = (o for o in self._present if o is not None and o >= self._role.replicas)
+        leaving = sorted((o for o in beyond if o not in self._retiring), reverse=True)
         if leaving:
             self.steps += [Step("remove", self._role.name, ordinal, "scaled down") for ordinal in leaving]
             stay = f"the other {self._role.replicas}" if self._role.replicas != 1 else "the other one"

@@ -1,6 +1,7 @@
 """What a preview says is ahead."""
 
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,15 @@ import pytest
 import yaml
 
 from gpustack_components.api.quantity import Quantity
+from gpustack_components.rollout.desired import Protocol
 from gpustack_components.rollout.forecast import changes, forecast
+from gpustack_components.rollout.observe import observe
+from gpustack_components.rollout.retirement.operation import Operation
 from gpustack_components.rollout.turnovers import turnovers_from_json
 from gpustack_components.rollout.wording import about, place
-from tests.rollout.notation import desired, observed, slot
+from tests.rollout.notation import OWNER, desired, observed, slot
 
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "cases" / "forecast.yaml").read_text())
 
 
@@ -79,3 +84,72 @@ def test_changes_name_the_fields_that_an_edit_moves_role_by_role() -> None:
         "prefill": ["replicas", "engine.image"],
         "decode": ["resources.accelerator", "engine.image"],
     }
+
+
+RETIRING = Operation("server", 3, 1, ("server-o3-m0-new",), "", "Draining", BEGIN, BEGIN, "Busy: Pod p has requests")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "operation", "lines", "steps"),
+    [
+        (
+            2,
+            None,
+            [
+                "role server: scaled down: server/3, server/2 leave one after another, each taken out of selection, "
+                "drained until idle (240 s at most), then deleted; the other 2 untouched"
+            ],
+            ["remove 3", "remove 2"],
+        ),
+        (
+            3,
+            None,
+            [
+                "role server: scaled down: server/3 leaves: it is taken out of selection, drained until idle (240 s at "
+                "most), then deleted; the other 3 untouched"
+            ],
+            ["remove 3"],
+        ),
+        (
+            3,
+            RETIRING,
+            ["role server: server/3 is on its way out (Draining: Pod p has requests)"],
+            ["remove 3"],
+        ),
+        (
+            3,
+            RETIRING.aborts("BudgetSpent: not drained in time; Busy: Pod p", BEGIN),
+            [
+                "role server: server/3 keeps running and holds back the others that are to leave: its retirement was "
+                "aborted (BudgetSpent: not drained in time; Busy: Pod p); a retry directive, or replicas raised again, "
+                "end that"
+            ],
+            ["wait 3"],
+        ),
+        (
+            4,
+            RETIRING,
+            ["role server: server/3 was on its way out and is kept, since it is declared again"],
+            ["wait 3"],
+        ),
+    ],
+)
+def test_a_forecast_says_how_replicas_leave_under_the_protocol(
+    replicas: int, operation: Operation | None, lines: list[str], steps: list[str]
+) -> None:
+    wanted = replace(desired(replicas=replicas), protocol=Protocol())
+    standing = observed(dict.fromkeys(range(4), "new/A"))
+    ahead = forecast(wanted, standing, {}, {}, retirement=operation)
+    assert list(ahead.lines) == lines
+    assert [f"{step.kind} {step.ordinal}" for step in ahead.steps] == steps
+
+
+def test_a_ready_replica_that_is_not_labelled_is_worth_a_run_only_where_labels_select() -> None:
+    standing = observed({0: "new/A"})
+    standing.members[0].pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    ready = observe([standing.members[0].pod], [one.workload for one in standing.workloads], OWNER)
+    plain = desired(replicas=1)
+    assert forecast(plain, ready, {}, {}).steps == ()
+    ahead = forecast(replace(plain, protocol=Protocol()), ready, {}, {})
+    assert [(step.kind, step.ordinal) for step in ahead.steps] == [("select", 0)]
+    assert list(ahead.lines) == ["server/0 labelled as ready to be selected; no Pod is touched"]
