@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Self
 
 from gpustack_components.api import names
+from gpustack_components.api.command_line.owned import SGLANG_GATEWAY
 from gpustack_components.api.quantity import Quantity
 from gpustack_components.cluster.keys import RETIREMENT_RETRY
 
@@ -122,8 +123,10 @@ class Desired:
 
 
 def _protocol(resolved: "ResolvedDeployment") -> Protocol | None:
+    """None behind the gateway, which sends a Pod requests until it is being deleted: nothing withdraws it earlier."""
     settings, metadata = resolved.settings, resolved.declared.metadata
-    if not settings.model_deployment_endpoint_qualification:
+    router = resolved.declared.spec.router
+    if not settings.model_deployment_endpoint_qualification or (router and router.name == SGLANG_GATEWAY):
         return None
     return Protocol(
         handoff_seconds=float(settings.model_deployment_handoff_wait),
