@@ -12,22 +12,26 @@ from pathlib import Path
 from benchmarks.row import Bench, Row
 
 ROWS = ("check_and_render", "check_against_yaml", "preview", "turnover", "idle", "policy_pack", "startup")
+APART = ("scale",)
+"""Rows that take minutes: measured when named, and kept in a section of their own."""
 RESULTS = Path(__file__).parent / "results.md"
 
 
 def main() -> int:
     """Measure the rows asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("rows", nargs="*", help=f"rows to measure, all by default: {', '.join(ROWS)}")
+    parser.add_argument(
+        "rows", nargs="*", help=f"rows to measure, by default: {', '.join(ROWS)}; only when named: {', '.join(APART)}"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="how often each side is measured (default 3)")
     parser.add_argument("--sandbox", type=Path, help="directory of a running sandbox; one is started without it")
     parser.add_argument(
         "--write", action="store_true", help="write the table, machine and versions to benchmarks/results.md"
     )
     options = parser.parse_args()
-    unknown = [row for row in options.rows if row not in ROWS]
+    unknown = [row for row in options.rows if row not in (*ROWS, *APART)]
     if unknown:
-        parser.error(f"there is no row {', '.join(unknown)}; the rows are {', '.join(ROWS)}")
+        parser.error(f"there is no row {', '.join(unknown)}; the rows are {', '.join((*ROWS, *APART))}")
     measured: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="gpustack-benchmarks-") as folder:
         bench = Bench(Path(folder), options.rounds, options.sandbox)
@@ -42,7 +46,7 @@ def main() -> int:
     table = "\n".join(_lines(measured))
     print(table)
     if options.write:
-        RESULTS.write_text(f"# Benchmarks\n\n{_machine()}\n\n{table}\n")
+        _write(table, options.rows)
     return 1 if any(row.verdict == "FAIL" for row in measured) else 0
 
 
@@ -52,6 +56,17 @@ def _measure(name: str, bench: Bench) -> list[Row]:
     except Exception as error:
         why = " ".join(f"{type(error).__name__}: {error}".split())
         return [Row(name, "-", None, 0, detail=why[-300:])]
+
+
+def _write(table: str, rows: list[str]) -> None:
+    """Replace the section that was measured: the table of all rows, or that of the rows measured apart."""
+    head = "\n## Scale\n"
+    standing, _, scale = RESULTS.read_text().partition(head) if RESULTS.exists() else ("", "", "")
+    if rows == list(APART):
+        scale = f"\n{_machine()} Made by `python -m benchmarks scale --write`.\n\n{table}\n"
+    else:
+        standing = f"# Benchmarks\n\n{_machine()}\n\nMade by `python -m benchmarks --write`.\n\n{table}\n"
+    RESULTS.write_text(f"{standing}{head}{scale}" if scale else standing)
 
 
 def _lines(rows: list[Row]) -> list[str]:
@@ -77,8 +92,7 @@ def _machine() -> str:
         f"{name} {version(name)}" for name in ("pulumi", "pulumi-kubernetes", "pydantic", "kubernetes")
     )
     when = datetime.now(UTC).strftime("%Y-%m-%d")
-    machine = f"{when}; {processor}, {cores} cores; Python {platform.python_version()}, {packages}."
-    return f"{machine}\n\nMade by `python -m benchmarks --write`."
+    return f"{when}; {processor}, {cores} cores; Python {platform.python_version()}, {packages}."
 
 
 def _read(path: str) -> list[str]:

@@ -1,5 +1,6 @@
 """What a deployment looks like in its cluster right now, read once for `check`, `refresh` and before an update."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -17,7 +18,7 @@ from gpustack_components.cluster.port import (
     Json,
     NotServed,
 )
-from gpustack_components.cluster.readings import owner_uids
+from gpustack_components.cluster.readings import label, owner_uids
 from gpustack_components.cluster.retrying import Patience
 from gpustack_components.components.request import Request
 
@@ -50,7 +51,7 @@ class Standing:
     pods: tuple[Json, ...] = ()
     """Pods that carry the deployment's labels."""
     workloads: tuple[Json, ...] = ()
-    """Workloads of the namespace."""
+    """Workloads of the namespace, those of the Pods' groups among them."""
     services: tuple[Json, ...] = ()
     """Services that carry the deployment's labels."""
     operated: bool = False
@@ -89,12 +90,13 @@ def standing(cluster: Cluster, asked: Request) -> Standing:
     from gpustack_components.rollout.record import load
 
     selector = f"{keys.APP_NAME}={keys.APP_NAME_VALUE},{keys.APP_INSTANCE}={asked.name}"
+    record = load(cluster, asked.namespace, asked.name)
     pods = cluster.list(POD, asked.namespace, selector).items
     return Standing(
-        load(cluster, asked.namespace, asked.name),
+        record,
         pods,
-        _where_served(cluster, asked.namespace),
-        cluster.list(SERVICE, asked.namespace, selector).items,
+        _workloads(cluster, asked.namespace, pods),
+        cluster.list(SERVICE, asked.namespace, selector).items if record is not None else (),
         any(owner_uids(pod, MODEL_DEPLOYMENT.kind) for pod in pods) or _declared_to_operator(cluster, asked),
     )
 
@@ -109,11 +111,28 @@ def _declared_to_operator(cluster: Cluster, asked: Request) -> bool:
         return False
 
 
-def _where_served(cluster: Cluster, namespace: str) -> tuple[Json, ...]:
+_counted: WeakKeyDictionary[Cluster, dict[str, int]] = WeakKeyDictionary()
+"""How many Workloads a namespace held when it was last listed."""
+_CROWDED = 8
+"""From how many Workloads in the namespace for each of its own a deployment gets those by name instead of listing."""
+
+
+def _workloads(cluster: Cluster, namespace: str, pods: Sequence[Json]) -> tuple[Json, ...]:
+    """The Workloads that may own these Pods. They carry no label of ours, so they are found by the name of the Pods'
+    groups; in a namespace of many deployments a list for each would grow with their square."""
+    groups = sorted({group for pod in pods if (group := label(pod, keys.GROUP_NAME))})
+    if not groups:
+        return ()
+    counted = _counted.setdefault(cluster, {})
     try:
-        return cluster.list(WORKLOAD, namespace).items
+        if counted.get(namespace, 0) >= _CROWDED * len(groups):
+            found = [cluster.get(WORKLOAD, namespace, group) for group in groups]
+            return tuple(workload for workload in found if workload is not None)
+        every = cluster.list(WORKLOAD, namespace).items
     except NotServed:
         return ()
+    counted[namespace] = len(every)
+    return every
 
 
 def endpoint_of(resolved: "ResolvedDeployment", answers: bool) -> str:
