@@ -55,13 +55,21 @@ class Timelines:
     longest: int = 40
     """Moments kept of each replica."""
     _moments: dict[str, tuple[Moment, ...]] = field(default_factory=dict[str, tuple[Moment, ...]])
-    _pods: dict[str, str] = field(default_factory=dict[str, str])
+    _pods: dict[str, tuple[str, Json]] = field(default_factory=dict[str, tuple[str, Json]])
 
     def look(self, observation: Observation, now: str) -> None:
-        """Take in what reads at `now`, RFC 3339; a Pod that reads no more has gone by then."""
+        """Take in what reads at `now`, RFC 3339; a Pod that reads no more has gone by then, or when its successor was
+        created."""
         found = list(timeline(observation))
-        pods = {readings.name(pod): replica.label for replica in observation.replicas() for pod in replica.members}
-        found += [Moment(now, label, name, "gone") for name, label in self._pods.items() if name not in pods]
+        pods = {
+            readings.uid(pod): (replica.label, pod) for replica in observation.replicas() for pod in replica.members
+        }
+        began: dict[str, str] = {}
+        for label, pod in (pods[uid] for uid in pods.keys() - self._pods.keys()):
+            created = str(at(pod, "metadata", "creationTimestamp") or now)
+            began[label] = min(created, began.get(label, now))
+        for label, pod in (self._pods[uid] for uid in self._pods.keys() - pods.keys()):
+            found.append(Moment(began.get(label, now), label, readings.name(pod), "gone"))
         self._pods = pods
         for label in {moment.replica for moment in found}:
             known = (*self._moments.get(label, ()), *(moment for moment in found if moment.replica == label))

@@ -150,6 +150,11 @@ def test_a_live_view_remembers_what_happened_to_pods_that_have_gone() -> None:
         ("02:00", "gone"),
     ]
     assert "gone" not in [moment.words for moment in lines.of("server/1")]
+    replaced = Timelines()
+    replaced.look(observation(["server/0 ready A"]), "2025-12-31T23:00:00Z")
+    replaced.look(observation(["other/0", "server/0 A"]), "2026-01-01T00:09:00Z")
+    (gone,) = (moment for moment in replaced.of("server/0") if moment.words == "gone")
+    assert gone.time == "2026-01-01T00:00:00Z"
     for minute in range(10, 40):
         lines.look(observation([] if minute % 2 else ["server/0"]), f"2026-01-01T00:{minute}:00Z")
     assert len(lines.of("server/0")) == 6
