@@ -139,9 +139,9 @@ def test_the_timeline_is_in_order_and_dates_a_departure_from_its_request() -> No
 def test_a_live_view_remembers_what_happened_to_pods_that_have_gone() -> None:
     lines = Timelines(longest=6)
     lines.look(observation(["server/0 A", "server/1 ready A"]), "2026-01-01T00:01:00Z")
-    lines.look(observation(["server/1 ready A"]), "2026-01-01T00:02:00Z")
-    lines.look(observation(["server/1 ready A"]), "2026-01-01T00:03:00Z")
-    assert lines.replicas == ("server/0", "server/1")
+    lines.look(observation(["other/0", "server/1 ready A"]), "2026-01-01T00:02:00Z")
+    lines.look(observation(["other/0", "server/1 ready A"]), "2026-01-01T00:03:00Z")
+    assert lines.replicas == ("other/0", "server/0", "server/1")
     assert [(moment.time[14:19], moment.words) for moment in lines.of("server/0")] == [
         ("00:00", "created"),
         ("00:30", "got quota"),
