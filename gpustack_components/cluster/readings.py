@@ -4,7 +4,7 @@ An absent or malformed value reads as "not so", never as an error: these objects
 write. Section numbers are of the rollout sheet.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, cast
@@ -12,15 +12,19 @@ from typing import Any, Literal, cast
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import Json
 
+_get: Callable[[Any, Any], Any] = cast("Any", dict).get
+
 
 def at(value: Any, *path: str | int) -> Any:
     """The value below `path` in nested JSON, or None when any step of it is absent."""
     for step in path:
-        if isinstance(value, dict) or (isinstance(value, Mapping) and isinstance(step, str)):
-            value = cast("Mapping[Any, Any]", value).get(step)
+        if isinstance(value, dict):
+            value = _get(value, step)
         elif isinstance(value, list) and isinstance(step, int):
             entries = cast("list[Any]", value)
             value = entries[step] if -len(entries) <= step < len(entries) else None
+        elif isinstance(value, Mapping) and isinstance(step, str):
+            value = cast("Mapping[str, Any]", value).get(step)
         else:
             return None
     return value
@@ -31,7 +35,8 @@ def each(value: Any, *path: str | int) -> list[Json]:
     entries = at(value, *path)
     if not isinstance(entries, list):
         return []
-    return [cast("Json", entry) for entry in cast("list[Any]", entries) if isinstance(entry, Mapping)]
+    found: list[Any] = [entry for entry in cast("list[Any]", entries) if isinstance(entry, dict | Mapping)]
+    return found
 
 
 def uid(obj: Json) -> str:
