@@ -97,6 +97,7 @@ def _pod_fields(spec: dict[str, Any], role: ResolvedRole) -> Iterator[Explained]
         "subdomain": Origin("name (2)", path(role, "size")),
         "imagePullSecrets": Origin("overlay (15.1)", path(role, "imagePullSecrets")),
         "runtimeClassName": Origin("runtime class of the cluster (13)", "InstanceType.status.detail.manufacturer"),
+        "affinity": Origin("encoders beside prefill, prefill beside decode (19)", "spec.roles[].kind"),
         "securityContext": Origin("socket reuse (11)", "setting model-deployment-tcp-tw-reuse"),
         "terminationGracePeriodSeconds": Origin("grace (8)", path(role, "terminationGracePeriodSeconds")),
     }

@@ -15,6 +15,7 @@ from gpustack_components.render.documents import client_document, compact
 from gpustack_components.render.environment import environment
 from gpustack_components.render.lifecycle import drain_hook, grace_seconds, probes
 from gpustack_components.render.origin import Entry, Origin, Pair, Segment
+from gpustack_components.render.placement import affinity
 from gpustack_components.render.privilege import main_security, pod_security
 from gpustack_components.render.sidecar import container_port, routing_proxy
 from gpustack_components.render.version import CURRENT
@@ -126,6 +127,9 @@ def _pod_spec(
         spec["imagePullSecrets"] = [{"name": secret.name} for secret in role.declared.image_pull_secrets]
     if role.runtime_class:
         spec["runtimeClassName"] = role.runtime_class
+    wishes = affinity(resolved, role)
+    if wishes:
+        spec["affinity"] = wishes
     security = pod_security(resolved, role)
     if security:
         spec["securityContext"] = security
