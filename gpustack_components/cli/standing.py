@@ -156,12 +156,11 @@ def renewed(
     from gpustack_components.status.deployed import Observation
 
     namespace, name = before.record.namespace, before.record.name
-    shown = document(before).to_json()
     if anew:
-        stored = cluster.get(CONFIG_MAP, namespace, record_name(name))
-        if stored is None:
+        if cluster.get(CONFIG_MAP, namespace, record_name(name)) is None:
             return None
-        return replace(find(cluster, namespace, name, pods, workloads, known, closely=closely), previous=shown)
+        return find(cluster, namespace, name, pods, workloads, known, closely=closely)
+    shown = document(before).to_json()
     own, strangers = _divided(before.record, pods)
     observation = Observation(own, tuple(workloads))
     if _same(own, before.observation.pods) and _same(workloads, before.observation.workloads):
@@ -181,11 +180,13 @@ def _same(some: Sequence[Json], others: Sequence[Json]) -> bool:
 
 
 def _divided(record: "Record", pods: Sequence[Json]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
-    """The Pods that belong to the record, and the names of those that merely carry its labels."""
-    from gpustack_components.cluster.readings import name, owner_uids
+    """The Pods that belong to the record, and the names of those that merely carry its labels; routers are neither."""
+    from gpustack_components.cluster.keys import ROUTER
+    from gpustack_components.cluster.readings import label, name, owner_uids
 
-    own = tuple(pod for pod in pods if record.uid in owner_uids(pod, "ConfigMap"))
-    others = tuple(sorted(name(pod) for pod in pods if record.uid not in owner_uids(pod, "ConfigMap")))
+    engines = [pod for pod in pods if label(pod, ROUTER) is None]
+    own = tuple(pod for pod in engines if record.uid in owner_uids(pod, "ConfigMap"))
+    others = tuple(sorted(name(pod) for pod in engines if record.uid not in owner_uids(pod, "ConfigMap")))
     return own, others
 
 
