@@ -13,10 +13,12 @@ from gpustack_components.cluster.port import (
     Cluster,
     ClusterError,
     Conflict,
+    Forbidden,
+    Invalid,
     Json,
     Stop,
 )
-from gpustack_components.cluster.readings import at, managed_by_kueue, name, owner_uids, terminating, uid
+from gpustack_components.cluster.readings import at, label, managed_by_kueue, name, owner_uids, terminating, uid
 from gpustack_components.render.placement import placed
 from gpustack_components.rollout.actions import (
     Action,
@@ -68,6 +70,10 @@ class Actor:
     """Uids of objects whose deletion the server has accepted."""
     written: list[Json] = field(default_factory=list[Json])
     """Pods created or labelled since they were last taken from here."""
+    selects: bool = False
+    """Whether Services and routers select by the label, so that a run cannot do without it."""
+    labels: bool = True
+    """Whether labels are still tried, which they are not once they were refused and nothing selects by them."""
     stale: bool = False
     """Whether a Pod had changed since it was looked at, so that everything must be looked at anew."""
     blocked: dict[tuple[str, int], tuple[float, str]] = field(default_factory=dict[tuple[str, int], tuple[float, str]])
@@ -103,12 +109,14 @@ class Actor:
         return self.cluster
 
     def without_blocked(self, decision: Decision, now: float) -> Decision:
-        """The decision without what a foreign object keeps from being done for now, which it waits for instead."""
+        """The decision without what a foreign object keeps from being done for now, which it waits for instead, and
+        without labels that are refused."""
         asked = {(one.role, one.ordinal) for one in decision.actions if isinstance(one, CreateReplica | EnsureService)}
         self.blocked = {seat: entry for seat, entry in self.blocked.items() if seat in asked}
-        if not self.blocked:
+        if self.labels and not self.blocked:
             return decision
-        actions = tuple(action for action in decision.actions if not self._is_blocked(action, now))
+        tried = (action for action in decision.actions if self.labels or not isinstance(action, Mark))
+        actions = tuple(action for action in tried if not self._is_blocked(action, now))
         waits = tuple(Wait("foreign", *seat, message) for seat, (_, message) in self.blocked.items())
         return replace(decision, actions=actions, waits=(*decision.waits, *waits))
 
@@ -142,6 +150,8 @@ class Actor:
 
     def _mark(self, action: Mark, observed: Observed) -> None:
         """Write or remove the label on exactly the Pod that was judged; a changed one is judged anew."""
+        if not self.labels:
+            return
         standing = next((member.pod for member in observed.members if member.uid == action.pod.uid), None)
         path = f"/metadata/labels/{keys.ENDPOINT_ELIGIBLE.replace('/', '~1')}"
         operations = [
@@ -149,13 +159,26 @@ class Actor:
             {"op": "test", "path": "/metadata/resourceVersion", "value": at(standing, "metadata", "resourceVersion")},
             {"op": "add", "path": path, "value": "true"} if action.eligible else {"op": "remove", "path": path},
         ]
+        trouble = "another controller or a webhook undoes it"
         try:
             marked = self._writing.patch(POD, self.namespace, action.pod.name, operations)
         except Conflict:
             self.stale = True
             return
-        if marked is not None:
+        except (Forbidden, Invalid) as error:
+            marked, trouble = standing, str(error)
+        if marked is None:
+            return
+        if (label(marked, keys.ENDPOINT_ELIGIBLE) == "true") == action.eligible:
             self.written.append(marked)
+        elif self.selects:
+            raise GivenUp(
+                f"{self.deployment} {place(action.role, action.ordinal)}: Pod {action.pod.name} cannot be labelled "
+                f"{keys.ENDPOINT_ELIGIBLE}, by which Services and routers select it: {trouble}"
+            )
+        else:
+            self.labels = False
+            self.narrator.say(f"Pods cannot be labelled as ready to be selected, which nothing needs yet: {trouble}")
 
     def _release(self, action: ReleaseFinalizer, observed: Observed) -> None:
         """Take Kueue's finalizer off exactly this Pod; one that has changed meanwhile is looked at again later."""

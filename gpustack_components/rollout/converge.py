@@ -90,7 +90,7 @@ def converge(
     driver = Driver(
         cluster=cluster,
         desired=desired,
-        actor=Actor(cluster, desired.namespace, desired.name, wanted.render, narrator, clock, placement),
+        actor=Actor(cluster, desired.namespace, desired.name, wanted.render, narrator, clock, placement=placement),
         claim=claim,
         finished=Driver.wait_until_settled,
         view=looking,

@@ -109,6 +109,7 @@ class Driver:
         self._deadlines = Deadlines(self.timeouts, {role.name: role.grace for role in self.desired.roles})
         self._events = EventLog(self.cluster, self.narrator)
         self._begun, self._begun_at = self.clock.now(), self.clock.monotonic()
+        self.actor.selects = self.desired.protocol is not None
         self._watcher = Watcher(
             self.cluster, self.desired.namespace, self.desired.name, self.desired.engine, self.clock.monotonic
         )

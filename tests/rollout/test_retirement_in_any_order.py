@@ -6,12 +6,22 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpustack_components.api.names import role_service
 from gpustack_components.cluster import keys
-from gpustack_components.cluster.port import CONFIG_MAP, ENDPOINT_SLICE, SERVICE, Json, Kind, Listing, Unreachable
+from gpustack_components.cluster.port import (
+    CONFIG_MAP,
+    ENDPOINT_SLICE,
+    SERVICE,
+    Forbidden,
+    Json,
+    Kind,
+    Listing,
+    Unreachable,
+)
 from gpustack_components.cluster.readings import annotation, at, label, name, ordinal, ready, role, terminating, uid
 from gpustack_components.rollout.contract import Outcome, Timeouts
 from gpustack_components.rollout.converge import converge, teardown
@@ -341,3 +351,26 @@ def test_a_teardown_waits_for_no_retirement() -> None:
         cluster, NAMESPACE, NAME, owner=OWNER, holder="t", timeouts=TIMEOUTS, clock=cluster.clock, view=view
     )
     assert outcome.phase == "Deleted" and not cluster.pods()
+
+
+@pytest.mark.parametrize("selects", [False, True])
+@pytest.mark.parametrize("how", ["refused", "undone"])
+def test_labels_that_are_not_taken_end_a_run_only_where_something_selects_by_them(selects: bool, how: str) -> None:
+    cluster = Serving()
+    cluster.protocol, whole = selects, cluster.patch
+
+    def patch(kind: Kind, namespace: str | None, name: str, operations: Any, **more: Any) -> Json | None:
+        if how == "undone":
+            return cluster.objects[kind.kind, name]
+        if keys.ENDPOINT_ELIGIBLE.partition("/")[2] in operations[-1]["path"]:
+            raise Forbidden("a policy forbids it")
+        return whole(kind, namespace, name, operations, **more)
+
+    cluster.patch = patch  # type: ignore[method-assign]
+    outcome, lines = run(cluster, Random(0), {"server": Role(replicas=2)})
+    assert outcome is not None
+    why = "a policy forbids it" if how == "refused" else "another controller or a webhook undoes it"
+    if selects:
+        assert outcome.phase == "Incomplete" and why in outcome.reasons[0], outcome
+    else:
+        assert outcome.phase == "Converged" and sum(why in line for line in lines) == 1, (outcome, lines)
