@@ -1,15 +1,18 @@
 """Asking a server inside a Pod: what comes back, and how little is waited for (rollout sheet 7.2)."""
 
 import http.server
+import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gpustack_components.cluster.client import connect
+from gpustack_components.cluster.client import Client, connect
 from gpustack_components.cluster.pod_proxy import MOST_BYTES
-from gpustack_components.cluster.port import Busy, ClusterError, Forbidden, Unreachable
+from gpustack_components.cluster.port import POD, Busy, ClusterError, Forbidden, Unreachable
 from tests.faults.proxy import FaultProxy
 
 PATH = "GET /api/v1/namespaces/team-a/pods/qwen-0:8000/proxy/metrics"
@@ -90,3 +93,62 @@ def test_a_slow_answer_is_given_five_seconds_in_all(server: FaultProxy) -> None:
         assert time.monotonic() - begun < 8
     finally:
         slow.shutdown()
+
+
+class _Metrics(http.server.BaseHTTPRequestHandler):
+    """An engine's metrics."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/metrics" else 404)
+        self.end_headers()
+        self.wfile.write(b"vllm:num_requests_running 0\n")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.mark.cluster
+def test_a_real_api_server_asks_the_pod(kubeconfig: Path, namespace: str, core: Any) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("198.51.100.1", 9))
+        address = probe.getsockname()[0]
+    engine = http.server.ThreadingHTTPServer((address, 0), _Metrics)
+    engine.daemon_threads = True
+    threading.Thread(target=engine.serve_forever, daemon=True).start()
+    cluster = connect(str(kubeconfig))
+    spec = {
+        "nodeName": "gpu-0",
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [{"name": "main", "image": "i"}],
+    }
+    try:
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "qwen-0", "namespace": namespace}, "spec": spec}
+        _until(lambda: _created(cluster, pod))
+        _until(lambda: core.read_namespaced_pod("qwen-0", namespace).status.pod_ip)
+        moved = [
+            {"op": "replace", "path": "/status/podIP", "value": address},
+            {"op": "replace", "path": "/status/podIPs", "value": [{"ip": address}]},
+        ]
+        cluster.patch(POD, namespace, "qwen-0", moved, subresource="status")
+        text = cluster.read_pod(namespace, "qwen-0", engine.server_port, "/metrics")
+        assert text == "vllm:num_requests_running 0\n"
+        with pytest.raises(ClusterError):
+            cluster.read_pod(namespace, "qwen-0", engine.server_port, "/other")
+    finally:
+        engine.shutdown()
+
+
+def _created(cluster: Client, pod: dict[str, Any]) -> bool:
+    """A namespace's service account comes about a moment after it."""
+    try:
+        cluster.create(pod)
+    except Forbidden:
+        return False
+    return True
+
+
+def _until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.1)
