@@ -134,11 +134,13 @@ def _artifact(resolved: ResolvedDeployment) -> Iterator[Entry]:
 
 def _defaults(resolved: ResolvedDeployment, role: ResolvedRole) -> Iterator[Entry]:
     if role.connected:
-        yield Entry(literal("MC_TE_METRIC", "1"), Origin("default beside a connector (5.2)"))
+        inputs = (("spec.kvCache", role.store is not None), ("spec.router", role.leg or role.publish))
+        cause = " and ".join(field for field, causes in inputs if causes)
+        yield Entry(literal("MC_TE_METRIC", "1"), Origin("default beside a connector (5.2)", cause))
     if role.family == "vllm" and role.leg and forces_tcp(role):
         yield Entry(literal("MC_FORCE_TCP", "1"), Origin("default of a TCP leg (5.2)", "spec.kvTransfer.protocol"))
     cache_root = "SGLANG_CACHE_DIR" if resolved.engine == "SGLang" else "VLLM_CACHE_ROOT"
-    yield Entry(literal(cache_root, COMPILE_CACHE_PATH), Origin("compile cache (10.1)"))
+    yield Entry(literal(cache_root, COMPILE_CACHE_PATH), Origin("compile cache (10.1)", "spec.engine.name"))
     settings = resolved.settings
     if resolved.artifact is not None and resolved.artifact.delivery == "Engine":
         for name, value, setting in (

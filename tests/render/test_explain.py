@@ -4,39 +4,56 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from gpustack_components.api.encode import encode
+from gpustack_components.bindings.resolve import ResolvedDeployment
 from gpustack_components.bindings.settings import Settings
 from gpustack_components.render.explain import explain
 from tests.render import build
+from tests.render.test_properties import worlds
 from tests.render.test_shapes import RENDERED, outcome
 
 CASES = {case["name"]: case for case in RENDERED}
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_everything_in_the_pod_is_explained_and_nothing_else(name: str) -> None:
-    found = outcome(CASES[name]).resolved
-    assert found is not None
-    role = CASES[name]["kind"].lower()
-    pod = build.render_replica(found, role, 0).members[0]
+CONSTANT = {
+    "constant (13)",
+    "product label (14)",
+    "Kueue group (14)",
+    "render version (14)",
+    "metrics scrape (14)",
+    "probe (7)",
+    "listen fill (3.1)",
+    "port of the engine (3.5)",
+    "shared memory (10)",
+}
+"""Rules that put something there whatever the input says."""
+
+
+def account_for(resolved: ResolvedDeployment, role: str, ordinal: int = 0, member: int = 0) -> None:
+    """Hold the explanation of one Pod to the Pod: everything, in order, with its rule and its input."""
+    pod = build.render_replica(resolved, role, ordinal).members[member]
     main = build.main(pod)
-    lines = explain(found, role)
+    lines = explain(resolved, role, ordinal, member)
 
     def of(part: str) -> list[Any]:
         return [line for line in lines if line.part == part]
 
     assert " ".join(line.value for line in of("argument")) == " ".join(main["command"])
-    assert [line.name for line in of("env")] == [entry["name"] for entry in main["env"]]
+    assert [line.name for line in of("env")] == [entry["name"] for entry in main.get("env", [])]
     assert [line.name for line in of("port")] == [port["name"] for port in main["ports"]]
-    assert [line.name for line in of("volume")] == [volume["name"] for volume in pod["spec"]["volumes"]]
+    assert [line.name for line in of("volume")] == [volume["name"] for volume in pod["spec"].get("volumes", [])]
     assert {line.name: line.value for line in of("limit")} == main["resources"]["limits"]
     assert {line.name: line.value for line in of("request")} == main["resources"]["requests"]
     assert {line.name: line.value for line in of("label")} == pod["metadata"]["labels"]
     assert {line.name: line.value for line in of("annotation")} == pod["metadata"]["annotations"]
+    fields = {line.name.removeprefix("spec.") for line in of("field") if line.name.startswith("spec.")}
+    assert fields | {"containers"} == set(pod["spec"]) - {"volumes", "initContainers"}
     fields = {line.name for line in of("container field")}
-    assert fields | {"name", "command", "env", "ports", "resources", "volumeMounts"} == set(main)
-    for proxy in pod["spec"].get("initContainers", []):
+    assert fields | {"name", "command", "ports", "resources"} == set(main) - {"env", "volumeMounts"}
+    beside = [one for one in pod["spec"]["containers"] if one is not main]
+    for proxy in (*pod["spec"].get("initContainers", []), *beside):
         assert [(line.name, line.value) for line in of("container")] == [(proxy["name"], proxy["image"])]
         assert [line.value for line in of("sidecar argument")] == proxy["args"]
         assert [line.name for line in of("sidecar env")] == [entry["name"] for entry in proxy["env"]]
@@ -44,6 +61,21 @@ def test_everything_in_the_pod_is_explained_and_nothing_else(name: str) -> None:
         fields = {line.name for line in of("sidecar field")}
         assert fields | {"name", "image", "args", "env", "ports"} == set(proxy)
     assert all(re.search(r"\(.*\d.*\)$", line.rule) for line in lines), "every rule names its section"
+    assert {line.rule for line in lines if not line.field} <= CONSTANT, "what is no constant names its input"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_everything_in_the_pod_is_explained_and_nothing_else(name: str) -> None:
+    found = outcome(CASES[name]).resolved
+    assert found is not None
+    account_for(found, CASES[name]["kind"].lower())
+
+
+@settings(max_examples=60, deadline=None)
+@given(world=worlds())
+def test_everything_in_any_pod_is_explained(world: ResolvedDeployment) -> None:
+    for role in world.roles:
+        account_for(world, role.name, role.replicas - 1, role.size - 1)
 
 
 def test_the_input_named_is_one_that_exists() -> None:
@@ -59,7 +91,7 @@ def test_the_input_named_is_one_that_exists() -> None:
     }
     document = build.deployment(roles=[role], kvCache={"poolRef": {"name": "cache"}})
     raw = encode(document)
-    settings = {name.replace("_", "-") for name in Settings.__dataclass_fields__}
+    known = {name.replace("_", "-") for name in Settings.__dataclass_fields__}
     for line in explain(build.resolved(document, build.store()), "server", 0, 1):
         if line.field.startswith("spec.roles[0]."):
             here: Any = raw["spec"]["roles"][0]
@@ -69,7 +101,7 @@ def test_the_input_named_is_one_that_exists() -> None:
                     break
                 here = here[int(step[1:-1])] if step.startswith("[") else here[step]
         elif line.field.startswith("setting "):
-            assert line.field.removeprefix("setting ") in settings
+            assert line.field.removeprefix("setting ") in known
 
 
 @pytest.mark.parametrize(
