@@ -2,7 +2,12 @@
 
 from typing import Any
 
+import kubernetes_validate
+import pytest
+
+from gpustack_components.bindings.weights import claim_of, node_affinity
 from gpustack_components.render.explain import explain
+from gpustack_components.render.placement import placed
 from tests.render import build
 
 Json = dict[str, Any]
@@ -43,3 +48,18 @@ def test_without_an_encoder_or_without_a_neighbour_nothing_is_wished_for() -> No
     assert wishes(*build.pair()) == {"prefill": [], "decode": []}
     assert wishes(ENCODE) == {"encode": []}
     assert wishes({}) == {"server": []}
+
+
+@pytest.mark.parametrize("role", ["encode", "prefill", "decode"])
+def test_wishes_and_nodes_of_the_weights_together_are_what_kubernetes_takes(role: str) -> None:
+    resolved = build.resolved(build.deployment(roles=[ENCODE, *build.pair()]))
+    zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+    claim = claim_of({"status": {"phase": "Bound"}}, None, {"spec": {"nodeAffinity": {"required": zone}}})
+    pod = placed(build.render_replica(resolved, role, 0).members[0], node_affinity(claim, ["node-1"]))
+    kubernetes_validate.validate(pod, "1.30", strict=True)
+    affinity = pod["spec"]["affinity"]
+    assert set(affinity["nodeAffinity"]) == {
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferredDuringSchedulingIgnoredDuringExecution",
+    }
+    assert ("podAffinity" in affinity) == (role != "decode")
