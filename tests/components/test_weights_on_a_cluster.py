@@ -1,6 +1,7 @@
 """A run whose weights are in a claim of a real cluster: it waits while the claim has no volume, then goes on by
 itself."""
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -106,7 +107,9 @@ def test_a_run_waits_for_its_claim_to_be_bound_and_places_the_pod_where_the_volu
     time.sleep(1.0)
     assert len(lab.requests) == asked_so_far and lab.pods() == []
     record = lab.unseen.get(CONFIG_MAP, lab.namespace, f"{NAME}-modeldeployment")
-    assert at(record, "data", "state") is not None
+    told = {one["type"]: one for one in json.loads(at(record, "data", "status"))["conditions"]}
+    assert (told["WeightsReady"]["status"], told["WeightsReady"]["reason"]) == ("False", "ClaimNotBound")
+    assert "is Pending (no class)" in told["WeightsReady"]["message"]
     lab.unseen.create(volume(lab.namespace))
     nudge = {"op": "add", "path": "/metadata/annotations", "value": {"look": "again"}}
     lab.unseen.patch(CLAIM, lab.namespace, "pvc", [nudge])
