@@ -87,7 +87,10 @@ class Narrator:
         for wait in waits:
             if self._tells(wait, now) and self._said.get(wait.key) != wait.message:
                 self._said[wait.key] = wait.message
-                self._line(wait.role, wait.ordinal, f"waits: {wait.message}")
+                if wait.kind == "held" and wait.ordinal is None:
+                    self._progress(f"{self._deployment} {wait.role}  waits: {wait.message}")
+                else:
+                    self._line(wait.role, wait.ordinal, f"waits: {wait.message}")
 
     def silence_ends(self, now: float) -> float:
         """Seconds until a wait of which nothing has been said is worth a line; infinite when there is none."""

@@ -99,6 +99,7 @@ def test_a_run_waits_for_the_artifact_and_its_claim_and_goes_on_by_itself() -> N
     outcome, lines = cluster.run(asked(), lambda: cluster.resolve("True"), lambda: cluster.claim("Bound"))
     assert outcome.phase == "Converged", outcome.reasons
     waits = [line for line in lines if "waits: " in line][:2]
+    assert waits[0].startswith("qwen server  waits: ")
     assert "is not resolved yet" in waits[0] and "is Pending" in waits[1]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": ZONE}
     assert cluster.affinities() == [required, required]
