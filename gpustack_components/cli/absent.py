@@ -27,7 +27,8 @@ def why_absent(cluster: "Cluster", namespace: str, name: str, standing: Json | N
             f"deployment {name} in namespace {namespace} belongs to the GPUStack operator and not to this package: "
             f"`kubectl -n {namespace} get modeldeployment {name} -o yaml` shows its status"
         )
-    left = cluster.list(POD, namespace, f"{keys.APP_NAME}={keys.APP_NAME_VALUE},{keys.APP_INSTANCE}={name}").items
+    labelled = f"{keys.APP_NAME}={keys.APP_NAME_VALUE},{keys.APP_INSTANCE}={name},!{keys.ROUTER}"
+    left = cluster.list(POD, namespace, labelled).items
     if left:
         return (
             f"the record of deployment {name} in namespace {namespace} is gone, and so its Pods end: {len(left)} are "

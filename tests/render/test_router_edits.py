@@ -41,7 +41,7 @@ def engine_side(resolved: ResolvedDeployment) -> Json:
     }
 
 
-@given(case=st.sampled_from(MATRIX), before=PULL, after=PULL, threshold=st.one_of(st.none(), st.integers(min_value=0)))
+@given(case=st.sampled_from(MATRIX), before=PULL, after=PULL, threshold=st.one_of(st.none(), st.integers(0, 2**31 - 1)))
 def test_no_edit_inside_the_block_reaches_an_engine_pod(
     case: Routed, before: Json, after: Json, threshold: int | None
 ) -> None:
