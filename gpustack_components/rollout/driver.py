@@ -162,6 +162,10 @@ class Driver:
         waited = now - self._converged_at
         missing = [member for member in self.observed.members if not member.ready]
         closed = front_door.missing(self.router, self.desired.router) if self.desired.router else ""
+        if self.timeouts.ready == 0 and missing and self.desired.protocol is not None:
+            self.narrator.say(
+                "Services and routers select what is not Ready yet only after another run has labelled it"
+            )
         if not (missing or closed) or self.timeouts.ready == 0:
             return []
         if closed and not missing:

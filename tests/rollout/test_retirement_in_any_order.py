@@ -23,7 +23,7 @@ from gpustack_components.cluster.port import (
     Unreachable,
 )
 from gpustack_components.cluster.readings import annotation, at, label, name, ordinal, ready, role, terminating, uid
-from gpustack_components.rollout.contract import Outcome, Timeouts
+from gpustack_components.rollout.contract import Outcome, RolloutRefused, Timeouts
 from gpustack_components.rollout.converge import converge, teardown
 from gpustack_components.rollout.desired import Protocol
 from gpustack_components.rollout.record import Record, record_name
@@ -131,7 +131,13 @@ class Mortal:
 
 
 def run(
-    cluster: Serving, chance: Random, roles: Mapping[str, Role], *, dies_after: int | None = None, **more: Any
+    cluster: Serving,
+    chance: Random,
+    roles: Mapping[str, Role],
+    *,
+    dies_after: int | None = None,
+    timeouts: Timeouts = TIMEOUTS,
+    **more: Any,
 ) -> tuple[Outcome | None, list[str]]:
     """One run of the driver; no outcome when its process died."""
     lines: list[str] = []
@@ -141,7 +147,7 @@ def run(
     mortal: Any = Mortal(cluster, dies_after)
     view = SimulatedView(cluster, NAMESPACE, NAME, chance)
     try:
-        outcome = converge(mortal, of, timeouts=TIMEOUTS, clock=cluster.clock, view=view, progress=lines.append)
+        outcome = converge(mortal, of, timeouts=timeouts, clock=cluster.clock, view=view, progress=lines.append)
     except Killed:
         for (kind, _), obj in list(cluster.objects.items()):
             if kind == "Lease":
@@ -374,3 +380,29 @@ def test_labels_that_are_not_taken_end_a_run_only_where_something_selects_by_the
         assert outcome.phase == "Incomplete" and why in outcome.reasons[0], outcome
     else:
         assert outcome.phase == "Converged" and sum(why in line for line in lines) == 1, (outcome, lines)
+
+
+def test_what_only_a_retirement_needs_is_asked_for_only_where_it_is_in_force() -> None:
+    cluster, chance = begun(2)
+    cluster.may = lambda verb, kind, namespace, **more: kind is not ENDPOINT_SLICE and not more  # type: ignore[method-assign]
+    before, operations = standing(cluster), len(cluster.operations)
+    with pytest.raises(RolloutRefused) as refused:
+        run(cluster, chance, {"server": Role(replicas=1)})
+    assert [sentence.partition(" in namespace")[0] for sentence in refused.value.sentences] == [
+        "these credentials may not list endpointslices",
+        "these credentials may not get pods/proxy",
+    ]
+    assert standing(cluster) == before and len(cluster.operations) == operations
+    cluster.protocol = False
+    outcome, _ = run(cluster, chance, {"server": Role(replicas=1)})
+    assert outcome is not None and outcome.phase == "Converged"
+
+
+def test_a_run_that_does_not_wait_for_readiness_says_what_that_means_for_the_selection() -> None:
+    for protocol in (True, False):
+        cluster = Serving()
+        cluster.protocol = protocol
+        cluster.kubelets.sync = lambda pod: False  # type: ignore[method-assign]
+        outcome, lines = run(cluster, Random(0), {"server": Role()}, timeouts=replace(TIMEOUTS, ready=0))
+        assert outcome is not None and outcome.phase == "Converged", outcome
+        assert any("only after another run has labelled it" in line for line in lines) == protocol
