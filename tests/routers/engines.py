@@ -44,6 +44,8 @@ class Engine:
         """Every other path that was asked for."""
         self.pace = pace
         """Seconds per token."""
+        self.ended = False
+        """Whether it was told to end."""
         self._engine, self._model = engine, model
         self._servers: list[_Server] = []
         self._open: set[socket.socket] = set()
@@ -63,6 +65,7 @@ class Engine:
 
     def end(self) -> None:
         """What SIGTERM does to an engine: nothing is accepted any more, what is under way is cut off."""
+        self.ended = True
         for server in self._servers:
             server.shutdown()
             server.server_close()

@@ -1,8 +1,9 @@
-"""The part of a kubelet that the sandbox leaves out: an engine process behind every engine Pod, drained as rendered.
+"""The part of a kubelet that the sandbox leaves out: a process behind every Pod, ended as its Pod says.
 
-Watches one namespace. A Pod with an address gets a simulated engine at that address and port. A Pod that is being
-deleted has its own preStop hook run, in a network namespace of its own so that the hook's 127.0.0.1 is that Pod's;
-then its engine is ended as SIGTERM would, at the end of the grace period at the latest, and the Pod exits.
+Watches one namespace. A Pod of an engine gets a simulated one at its address and port, and where router Pods are run
+too, in their networks as well. An engine Pod that is being deleted has its own preStop hook run, in a network namespace
+of its own so that the hook's 127.0.0.1 is that Pod's; then its engine is ended as SIGTERM would, at the end of the
+grace period at the latest, and the Pod exits.
 """
 
 import contextlib
@@ -11,12 +12,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import POD, Cluster, Expired
+from sandbox.processes import wait_until
 from tests.routers.engines import Engine
 from tests.routers.network import Network
+from tests.routers.router_pod import RouterPod
 
 Json = dict[str, Any]
 HANG = "sandbox.gpustack.ai/hang"
@@ -35,13 +40,22 @@ class Kubelet:
     def __init__(self, cluster: Cluster, namespace: str, network: Network, *, model: str) -> None:
         self.engines: dict[str, Engine] = {}
         """Every engine that ever ran, by Pod name."""
+        self.routers: Callable[[Json], RouterPod] | None = None
+        """Starts what a router Pod runs; None leaves router Pods alone."""
+        self.router_pods: dict[str, RouterPod] = {}
+        """Every router Pod that ever ran, by name."""
+        self.hurry = False
+        """Whether Pods exit at once from now on, without being drained."""
         self.drains: dict[str, float] = {}
         """Seconds that each ended hook took, by Pod name."""
         self.failures: list[BaseException] = []
         """What went wrong in here; tests look at the end."""
         self._cluster, self._namespace, self._network, self._model = cluster, namespace, network, model
         self._stop = threading.Event()
+        self._seen: set[str] = set()
         self._ending: set[str] = set()
+        self._reaching = threading.Lock()
+        self._places: dict[str, tuple[str, str, list[int]]] = {}
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> "Kubelet":
@@ -54,6 +68,10 @@ class Kubelet:
             thread.join(15)
         for engine in self.engines.values():
             engine.end()
+        for router in self.router_pods.values():
+            router.end(0)
+        for pod in self._cluster.list(POD, self._namespace).items:
+            self._exit(pod)
         assert not self.failures, self.failures
 
     def _start(self, task: Any, *arguments: Any) -> None:
@@ -81,27 +99,67 @@ class Kubelet:
 
     def _see(self, pod: Json) -> None:
         name = pod["metadata"]["name"]
-        address = pod.get("status", {}).get("podIP")
-        kind = engine_of(pod)
-        if not kind or not address:
+        router = keys.ROUTER in pod["metadata"].get("labels", {})
+        if not pod.get("status", {}).get("podIP") or (self.routers is None if router else not engine_of(pod)):
             return
-        if name not in self.engines and "deletionTimestamp" not in pod["metadata"]:
-            engine = Engine(name, engine=kind, model=self._model)
-            for port in _ports(pod):
-                engine.serve(self._network.listen(address, port))
-            self.engines[name] = engine
-            annotations = pod["metadata"].get("annotations", {})
-            if annotations.get(READY_AFTER) == "never" and LOADING not in annotations:
-                self._annotate(pod, {"op": "replace", "path": _path(READY_AFTER), "value": "0"})
-        if "deletionTimestamp" in pod["metadata"] and name in self.engines and name not in self._ending:
+        deleted = "deletionTimestamp" in pod["metadata"]
+        if not deleted and name not in self._seen:
+            self._seen.add(name)
+            self._start(self._run_router if router else self._run_engine, pod)
+        if deleted and name in self._seen and name not in self._ending:
             self._ending.add(name)
-            self._start(self._end, pod, self.engines[name])
+            self._start(self._end_router if router else self._end, pod)
+        for running in list(self.router_pods.values()):
+            running.look()
 
-    def _end(self, pod: Json, engine: Engine) -> None:
+    def _run_engine(self, pod: Json) -> None:
+        name = pod["metadata"]["name"]
+        engine = Engine(name, engine=engine_of(pod) or "vLLM", model=self._model)
+        with self._reaching:
+            self._places[name] = (_instance(pod), pod["status"]["podIP"], _ports(pod))
+            for network in (self._network, *self._networks_of(_instance(pod))):
+                self._reach(engine, network)
+            self.engines[name] = engine
+        self._ready(pod)
+
+    def _run_router(self, pod: Json) -> None:
+        assert self.routers is not None
+        router = self.routers(pod)
+        with self._reaching:
+            self.router_pods[pod["metadata"]["name"]] = router
+            for engine in self.engines.values():
+                if self._places[engine.name][0] == router.instance and not engine.ended:
+                    self._reach(engine, router.network)
+        router.start()
+        self._ready(pod)
+
+    def _networks_of(self, instance: str) -> list[Network]:
+        running = [router for router in self.router_pods.values() if not router.ended]
+        return [router.network for router in running if router.instance == instance]
+
+    def _reach(self, engine: Engine, network: Network) -> None:
+        _, address, ports = self._places[engine.name]
+        for port in ports:
+            engine.serve(network.listen(address, port))
+
+    def _ready(self, pod: Json) -> None:
+        annotations = pod["metadata"].get("annotations", {})
+        if annotations.get(READY_AFTER) == "never" and LOADING not in annotations:
+            self._annotate(pod, {"op": "replace", "path": _path(READY_AFTER), "value": "0"})
+
+    def _end_router(self, pod: Json) -> None:
+        name = pod["metadata"]["name"]
+        assert wait_until(lambda: name in self.router_pods, seconds=20)
+        self.router_pods[name].end(pod["metadata"].get("deletionGracePeriodSeconds", 30), lambda: self.hurry)
+        self._exit(pod)
+
+    def _end(self, pod: Json) -> None:
+        assert wait_until(lambda: pod["metadata"]["name"] in self.engines, seconds=20)
+        engine = self.engines[pod["metadata"]["name"]]
         started = time.monotonic()
         hook = _main(pod).get("lifecycle", {}).get("preStop")
         grace = pod["metadata"].get("deletionGracePeriodSeconds", 30)
-        if hook and grace:
+        if hook and grace and not self.hurry:
             own = Network()
             engine.serve(own.listen("127.0.0.1", _ports(pod)[0]))
             path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -110,6 +168,9 @@ class Kubelet:
             own.close()
             self.drains[pod["metadata"]["name"]] = time.monotonic() - started
         engine.end()
+        self._exit(pod)
+
+    def _exit(self, pod: Json) -> None:
         if HANG in pod["metadata"].get("annotations", {}):
             self._annotate(pod, {"op": "remove", "path": _path(HANG)})
 
@@ -126,6 +187,10 @@ def engine_of(pod: Json) -> str | None:
     if main is None:
         return None
     return "SGLang" if "sglang" in main["image"].lower() else "vLLM"
+
+
+def _instance(pod: Json) -> str:
+    return str(pod["metadata"]["labels"][keys.APP_INSTANCE])
 
 
 def _path(annotation: str) -> str:

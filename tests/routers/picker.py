@@ -4,8 +4,8 @@ Run by the interpreter that has `envoy_data_plane` and `grpc`, with a folder as 
 picker does, answers as the picker does with full-duplex bodies (headers once the whole body was read, then the body
 piece by piece), and does what `plan.json` in the folder says, read anew for each request:
 
-    endpoint   address and port written into the destination header; absent, no header is written
-    prefill    address and port written into the prefiller header; absent, none
+    endpoint   address and port written into the destination header, or several to take one of; absent, no header
+    prefill    the same for the prefiller header
     delay      seconds until it answers
     refuse     status with which it answers the request itself
 
@@ -13,6 +13,7 @@ What it saw goes to `seen.jsonl`, one line per request and per response.
 """
 
 import json
+import random
 import sys
 import time
 from collections.abc import Iterator
@@ -94,12 +95,16 @@ def _decide(plan: dict[str, Any]) -> Iterator[ProcessingResponse]:
     chosen = {DESTINATION: plan.get("endpoint"), PREFILLER: plan.get("prefill")}
     replace = HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD
     options = [
-        HeaderValueOption(header=HeaderValue(key=key, raw_value=value.encode()), append_action=replace)
+        HeaderValueOption(header=HeaderValue(key=key, raw_value=_one(value).encode()), append_action=replace)
         for key, value in chosen.items()
         if value
     ]
     common = CommonResponse(header_mutation=HeaderMutation(set_headers=options), clear_route_cache=True)
     yield ProcessingResponse(request_headers=HeadersResponse(response=common))
+
+
+def _one(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else random.choice(value)
 
 
 def _streamed(body: bytes, last: bool) -> BodyResponse:

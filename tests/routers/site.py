@@ -3,12 +3,8 @@
 import contextlib
 import copy
 import http.client
-import json
 import os
 import subprocess
-import threading
-import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,60 +24,21 @@ from gpustack_components.render.replica import render_replica
 from gpustack_components.render.router import router_objects
 from sandbox.processes import wait_until
 from tests.render import build
+from tests.routers.calls import Caller
 from tests.routers.engines import Engine
 from tests.routers.kubelet import ENGINE, HANG, READY_AFTER, Kubelet
 from tests.routers.network import Network
 from tests.routers.programs import Programs
+from tests.routers.router_pod import RouterPod
 
 Json = dict[str, Any]
 MODEL = "Qwen/Qwen2.5-72B-Instruct"
-"""Model of every deployment and engine here."""
+"""Model of the deployments that are built here."""
 NODE = "cpu-0"
 
 
 @dataclass
-class Answer:
-    """One answered request."""
-
-    status: int
-    """HTTP status."""
-    headers: dict[str, str]
-    """Response headers, by lower-case name."""
-    text: str
-    """The body."""
-    arrivals: list[float]
-    """When each piece of the body came, in seconds after the request was sent."""
-
-    @property
-    def by(self) -> str:
-        """Name of the engine that wrote the text of the completion."""
-        texts = [
-            choice.get("text") or choice.get("message", choice.get("delta", {})).get("content") or ""
-            for document in self.documents()
-            for choice in document["choices"]
-        ]
-        return "".join(texts)
-
-    @property
-    def tokens(self) -> int:
-        """Pieces of text in a stream."""
-        return len(self.documents())
-
-    @property
-    def complete(self) -> bool:
-        """Whether a stream came to its own end."""
-        return self.text.rstrip().endswith("data: [DONE]")
-
-    def documents(self) -> list[Json]:
-        """The JSON documents of the body: one, or one per event of a stream."""
-        if "data: " not in self.text:
-            return [json.loads(self.text)]
-        events = [line.removeprefix("data: ") for line in self.text.splitlines() if line.startswith("data: ")]
-        return [json.loads(event) for event in events if event != "[DONE]"]
-
-
-@dataclass
-class Site:
+class Site(Caller):
     """One namespace with its own network."""
 
     cluster: Cluster
@@ -96,6 +53,8 @@ class Site:
     """The administrator's."""
     folder: Path
     """For logs and configuration of the programs."""
+    model: str
+    """Model of its deployments."""
     programs: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
     """Everything started in the network."""
 
@@ -171,9 +130,9 @@ class Site:
         argv = programs.command([*container["command"], *container["args"]])
         return self.run(argv, log="router", env={"KUBECONFIG": str(account)})
 
-    def service_account(self, name: str) -> Path:
+    def service_account(self, name: str, folder: Path | None = None) -> Path:
         """A kubeconfig that is nobody but the ServiceAccount; in a Pod the same token is mounted instead."""
-        path = self.folder / f"{name}.kubeconfig"
+        path = (folder or self.folder) / f"{name}.kubeconfig"
         with config.new_client_from_config(str(self.kubeconfig)) as connection:
             token = client.CoreV1Api(connection).create_namespaced_service_account_token(
                 name, self.namespace, {"spec": {"expirationSeconds": 3600}}
@@ -197,6 +156,15 @@ class Site:
         self.programs.append(program)
         return program
 
+    def router_pod(self, programs: Programs, pod: Json) -> RouterPod:
+        """A router Pod with its programs and its own network, started."""
+        network = Network()
+        network.forward(_api_port(self.kubeconfig))
+        folder = self.folder / pod["metadata"]["name"]
+        folder.mkdir()
+        account = self.service_account(pod["spec"]["serviceAccountName"], folder)
+        return RouterPod(self.cluster, pod, network, programs, folder, account)
+
     def listens(self, port: int) -> bool:
         """Whether anything accepts connections to the port at 127.0.0.1 of the network, as a TCP probe asks."""
         try:
@@ -210,69 +178,25 @@ class Site:
         """What a program wrote."""
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
-    def get(self, path: str, *, port: int = 8081) -> Answer:
-        """GET from 127.0.0.1 of the network."""
-        return self._call("GET", path, port, None, {}, 10)
-
-    def complete(
-        self,
-        *,
-        path: str = "/v1/completions",
-        text: str = "",
-        tokens: int = 1,
-        port: int = 8081,
-        headers: dict[str, str] | None = None,
-        seconds: float = 60,
-        **fields: Any,
-    ) -> Answer:
-        """Ask for a completion at 127.0.0.1 of the network, and read it to the end or until it breaks off."""
-        prompt: Json = {"prompt": text or f"{uuid.uuid4()} what now?"}
-        if path.endswith("chat/completions"):
-            prompt = {"messages": [{"role": "user", "content": prompt["prompt"]}]}
-        body = {"model": MODEL, **prompt, "max_tokens": tokens, **fields}
-        return self._call("POST", path, port, body, headers or {}, seconds)
-
-    def _call(
-        self, method: str, path: str, port: int, body: Json | None, headers: dict[str, str], seconds: float
-    ) -> Answer:
-        connection = self.network.connection("127.0.0.1", port, seconds)
-        started = time.monotonic()
-        content = None if body is None else json.dumps(body)
-        with contextlib.closing(connection):
-            connection.request(method, path, content, {"Content-Type": "application/json", **headers})
-            response = connection.getresponse()
-            pieces: list[bytes] = []
-            arrivals: list[float] = []
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                while piece := response.read1():
-                    pieces.append(piece)
-                    arrivals.append(time.monotonic() - started)
-            names = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, names, b"".join(pieces).decode(), arrivals)
-
-    def answers(self, port: int = 8081, **options: Any) -> Answer | None:
-        """A completion, or None while there is nobody who gives one."""
-        try:
-            answer = self.complete(port=port, **options)
-        except OSError:
-            return None
-        return answer if answer.status == 200 else None
-
-    def reached(self, times: int = 12, **options: Any) -> set[str]:
-        """Names of the engines that answer one-token completions, asked so often."""
-        return {answer.by for answer in (self.answers(**options) for _ in range(times)) if answer}
+    def connection(self, seconds: float, port: int) -> http.client.HTTPConnection:
+        """To 127.0.0.1 of the network."""
+        return self.network.connection("127.0.0.1", port, seconds)
 
 
 @contextlib.contextmanager
-def site(kubeconfig: Path, namespace: str, folder: Path) -> Iterator[Site]:
-    """A site in the namespace; afterwards its programs and engines are ended."""
+def site(
+    kubeconfig: Path, namespace: str, folder: Path, *, model: str = MODEL, programs: Programs | None = None
+) -> Iterator[Site]:
+    """A site in the namespace; afterwards its programs and engines are ended. With `programs`, its router Pods run
+    theirs; otherwise a router runs where a test starts it."""
     network = Network()
     cluster = connect(str(kubeconfig))
-    server = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
-    network.forward(urlsplit(server).port or 443)
+    network.forward(_api_port(kubeconfig))
     try:
-        with Kubelet(cluster, namespace, network, model=MODEL) as kubelet:
-            found = Site(cluster, namespace, network, kubelet, kubeconfig, folder)
+        with Kubelet(cluster, namespace, network, model=model) as kubelet:
+            found = Site(cluster, namespace, network, kubelet, kubeconfig, folder, model)
+            if programs is not None:
+                kubelet.routers = lambda pod: found.router_pod(programs, pod)
             try:
                 yield found
             finally:
@@ -283,66 +207,6 @@ def site(kubeconfig: Path, namespace: str, folder: Path) -> Iterator[Site]:
         network.close()
 
 
-class InFlight:
-    """A completion that is read in the background."""
-
-    def __init__(self, site: Site, **options: Any) -> None:
-        self.answer: Answer | None = None
-        self.failure: Exception | None = None
-        self._thread = threading.Thread(target=self._run, args=(site, options), daemon=True)
-        self._thread.start()
-
-    def _run(self, site: Site, options: Json) -> None:
-        try:
-            self.answer = site.complete(**options)
-        except Exception as failure:
-            self.failure = failure
-
-    def result(self, seconds: float) -> Answer:
-        """The answer, once it is there."""
-        self._thread.join(seconds)
-        assert self.failure is None, self.failure
-        assert self.answer, f"no answer within {seconds} s"
-        return self.answer
-
-
-class Load:
-    """Clients that ask for completions, one after the other, between `with` and its end."""
-
-    def __init__(self, site: Site, clients: int, **options: Any) -> None:
-        self.answers: list[Answer] = []
-        """Everything answered."""
-        self.failures: list[Exception] = []
-        """Requests that got no answer at all."""
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._ask, args=(site, number % 2 == 0, options), daemon=True)
-            for number in range(clients)
-        ]
-
-    def __enter__(self) -> "Load":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(60)
-
-    def _ask(self, site: Site, stream: bool, options: Json) -> None:
-        while not self._stop.is_set():
-            try:
-                self.answers.append(site.complete(stream=stream, **options))
-            except Exception as failure:
-                self.failures.append(failure)
-
-    @property
-    def lost(self) -> list[object]:
-        """Requests that were not answered completely."""
-        incomplete = [
-            answer
-            for answer in self.answers
-            if answer.status != 200 or ("data: " in answer.text and not answer.complete)
-        ]
-        return [*incomplete, *self.failures]
+def _api_port(kubeconfig: Path) -> int:
+    server = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    return urlsplit(server).port or 443

@@ -13,9 +13,10 @@ from gpustack_components.render.replica import render_replica
 from sandbox.cluster import Sandbox
 from sandbox.processes import wait_until
 from tests.routers.argv import Kind, each_router, serving
+from tests.routers.calls import InFlight, Load
 from tests.routers.kubelet import LOADING
 from tests.routers.programs import Programs
-from tests.routers.site import MODEL, InFlight, Load, Site
+from tests.routers.site import MODEL, Site
 
 pytestmark = pytest.mark.cluster
 Json = dict[str, Any]

@@ -5,9 +5,10 @@ import pytest
 from sandbox.processes import wait_until
 from tests.render import build
 from tests.routers.argv import Kind, each_router
+from tests.routers.calls import Load
 from tests.routers.engines import Call, Engine
 from tests.routers.programs import Programs
-from tests.routers.site import Load, Site
+from tests.routers.site import Site
 
 pytestmark = pytest.mark.cluster
 

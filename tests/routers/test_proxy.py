@@ -8,9 +8,10 @@ import pytest
 
 from gpustack_components.render.router import router_objects
 from tests.render import build
+from tests.routers.calls import InFlight
 from tests.routers.front import DESTINATION, PREFILLER, Front
 from tests.routers.programs import Programs
-from tests.routers.site import InFlight, Site
+from tests.routers.site import Site
 
 pytestmark = pytest.mark.cluster
 LOG_KEYS = {
