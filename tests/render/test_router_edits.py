@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpustack_components.api.model_deployment import ModelDeployment
@@ -41,6 +41,7 @@ def engine_side(resolved: ResolvedDeployment) -> Json:
     }
 
 
+@settings(deadline=None, max_examples=50)
 @given(case=st.sampled_from(MATRIX), before=PULL, after=PULL, threshold=st.one_of(st.none(), st.integers(0, 2**31 - 1)))
 def test_no_edit_inside_the_block_reaches_an_engine_pod(
     case: Routed, before: Json, after: Json, threshold: int | None
@@ -52,6 +53,7 @@ def test_no_edit_inside_the_block_reaches_an_engine_pod(
     assert difference(old, new) == ()
 
 
+@settings(deadline=None, max_examples=50)
 @given(case=st.sampled_from(MATRIX), before=PULL, after=PULL)
 def test_a_difference_is_shown_exactly_when_there_is_one(case: Routed, before: Json, after: Json) -> None:
     old, new = case.resolved(before), case.resolved(after)

@@ -170,7 +170,7 @@ def accepted(raws: list[Json], **options: Any) -> World:
     return World([one for one in found if one is not None])
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60, deadline=None)
 @given(DEPLOYMENTS, st.booleans())
 def test_every_selector_finds_its_own_and_no_stranger(raws: list[Json], qualified: bool) -> None:
     world = accepted(raws, **{"model-deployment-endpoint-qualification": qualified})
@@ -214,7 +214,7 @@ def judge_router(world: World, one: ResolvedDeployment, qualified: bool) -> None
         assert world.found(one.namespace, matching(discovery["podLabelSelector"])) == producing
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60, deadline=None)
 @given(DEPLOYMENTS)
 def test_no_two_objects_share_a_name(raws: list[Json]) -> None:
     found: Counter[tuple[str, str, str]] = Counter()
