@@ -94,7 +94,9 @@ class _Found:
         spec = self.world.deployment.spec
         if not self.entrance:
             self._fail(
-                f"InstanceType {self.type.metadata.name} publishes no entrance (status.entrance is empty)", retry=True
+                f"InstanceType {self.type.metadata.name} publishes no entrance (status.entrance is empty), "
+                "so there is no queue to name; wait until it does, or leave the field out to have it derived",
+                retry=True,
             )
         self._take_offer()
         sized = size_pod(self.role, self.type, self.maker)

@@ -1,9 +1,12 @@
 """`pod-spec-hash` and the render-version floor (rollout sheet 2)."""
 
+import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from gpustack_components.api.model_deployment import ModelDeployment
 from gpustack_components.render import version
 from gpustack_components.render.fingerprint import fingerprint, payload
 from tests.render import build
@@ -169,3 +172,43 @@ def test_the_annotation_of_the_deployment_asks_for_the_floor() -> None:
     key = "modeldeployment.gpustack.ai/min-render-version"
     assert build.resolved(build.deployment(annotations={key: "2"})).min_render_version == "2"
     assert build.resolved(build.deployment()).min_render_version is None
+
+
+def additions(stated: Any, full: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Every field that `full` states and `stated` does not, with its value."""
+    if isinstance(full, dict) and isinstance(stated, dict):
+        for key, value in full.items():
+            if key in stated:
+                yield from additions(stated[key], value, (*path, key))
+            else:
+                yield (*path, key), value
+    elif isinstance(full, list) and isinstance(stated, list):
+        for index, (one, other) in enumerate(zip(stated, full, strict=True)):
+            yield from additions(one, other, (*path, index))
+
+
+def test_a_default_that_is_stated_moves_no_hash() -> None:
+    role = {
+        "ports": [{"port": 9000}],
+        "additionalVolumes": [{"mountPath": "/x", "configMap": {"name": "cm"}}],
+        "topology": {},
+        "imagePullSecrets": [{"name": "s"}],
+    }
+    document = build.deployment(
+        roles=build.pair(**role), router={"name": "llm-d-router"}, kvCache={"poolRef": {"name": "cache"}}, kvTransfer={}
+    )
+    stated = document.model_dump(by_alias=True, mode="json", exclude_unset=True)
+    full = document.model_dump(by_alias=True, mode="json", exclude_none=True)
+    before = build.resolved(document, build.store())
+    added = list(additions(stated, full))
+    assert {path[-1] for path, _ in added} >= {"replicas", "size", "protocol", "privileged"}
+    for path, value in added:
+        changed = copy.deepcopy(stated)
+        here: Any = changed
+        for step in path[:-1]:
+            here = here[step]
+        here[path[-1]] = value
+        after = build.resolved(ModelDeployment.model_validate(changed), build.store())
+        for name in ("prefill", "decode"):
+            assert fingerprint(after, name, 0, 0) == fingerprint(before, name, 0, 0), path
+            assert build.render_replica(after, name, 0) == build.render_replica(before, name, 0), path
