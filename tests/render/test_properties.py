@@ -13,9 +13,12 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from gpustack_components.admission.review import review
 from gpustack_components.api import names
 from gpustack_components.api.quantity import Quantity
+from gpustack_components.bindings.catalog import Bindings
 from gpustack_components.bindings.resolve import ResolvedDeployment
+from gpustack_components.bindings.settings import Settings
 from gpustack_components.render.objects import render_all
 from tests.render import build
 
@@ -251,6 +254,7 @@ def test_a_change_without_effect_on_the_hash_has_none_on_the_pod(found: Resolved
 
 
 label = st.from_regex(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?", fullmatch=True)
+longest_label = st.from_regex(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
 
 
 @relaxed
@@ -273,6 +277,31 @@ def test_no_name_exceeds_its_limit_for_any_input_admission_lets_pass(
         assert len(pod["metadata"].get("generateName", "")) <= 63 + 1
     if replica.service is not None:
         assert names.is_dns_1035_label(replica.service["metadata"]["name"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(longest_label, longest_label, st.sampled_from(["llm-d-router", "vllm-router"]), st.integers(1, 64))
+def test_no_name_of_any_object_exceeds_its_limit_for_any_pair_that_admission_accepts(
+    name: str, role: str, router: str, size: int
+) -> None:
+    half = {"size": size, "instanceType": "h20-8x", "resources": {"accelerator": 1}}
+    document = build.deployment(
+        name=name, roles=build.pair(prefill={"name": role, **half}, decode=half), router={"name": router}
+    )
+    verdict = review(document, bindings=Bindings.of([build.instance_type()], complete=True), settings=Settings())
+    assume(verdict.accepted)
+    found = build.resolved(document)
+    for obj in render_all(found):
+        called = obj["metadata"].get("name") or obj["metadata"]["generateName"] + "x" * 5
+        service = obj["kind"] == "Service"
+        assert names.is_dns_1035_label(called) if service else len(called) <= 253, called
+        assert all(len(value) <= 63 for value in obj["metadata"].get("labels", {}).values())
+        spec = obj.get("spec", {})
+        for pod in (spec, spec.get("template", {}).get("spec", {})):
+            for container in (*pod.get("containers", ()), *pod.get("initContainers", ())):
+                assert names.is_dns_1123_label(container["name"])
+                assert all(PORT_NAME.match(port["name"]) for port in container.get("ports", ()))
+            assert all(names.is_dns_1123_label(volume["name"]) for volume in pod.get("volumes", ()))
 
 
 def test_rendering_is_the_same_in_every_process() -> None:
