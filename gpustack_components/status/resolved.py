@@ -3,7 +3,6 @@ its router was rendered from.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpustack_components.api.names import ROUTER_SERVICE_PORT, role_service, router_name
@@ -65,11 +64,6 @@ def facts_of(
         model=model(artifact) if artifact is not None else None,
         qualifies=resolved.settings.model_deployment_endpoint_qualification,
     )
-
-
-def deleting(facts: Facts) -> Facts:
-    """The same facts of a deployment that is being removed."""
-    return replace(facts, deleting=True)
 
 
 def kv_cache(store: "Store") -> Json:

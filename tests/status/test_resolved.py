@@ -153,3 +153,11 @@ def test_an_artifact_that_does_not_resolve_holds_and_is_not_told() -> None:
     assert (found.weights.hold, found.weights.delivery) == ("ArtifactNotResolved", "")
     assert found.expected is not None
     assert "not resolved" in found.expected.weights_hold
+
+
+def test_the_contract_selects_by_eligibility_where_the_setting_asks_for_it() -> None:
+    settings = {"model-deployment-endpoint-qualification": True}
+    found = facts(resolved(deployment(roles=[{}], router=ROUTER), settings=settings))
+    assert found.qualifies
+    assert found.contract is not None
+    assert found.contract["roles"][0]["selector"]["modeldeployment.gpustack.ai/endpoint-eligible"] == "true"
