@@ -115,6 +115,8 @@ class Wait:
     """The Workload to look at, when there is one."""
     quoted: bool = False
     """Whether the message is Kueue's own rather than a remark of ours that the next moment may overtake."""
+    grace: float = 0.0
+    """Seconds that the Pods whose exit is waited for were given for it; they were deleted with that."""
 
     @property
     def key(self) -> tuple[WaitKind, str, int | None]:

@@ -1,6 +1,6 @@
 """How long each wait has lasted in this run, and which of them have lasted too long."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpustack_components.rollout.actions import BOUNDED, Wait
@@ -14,8 +14,6 @@ class Deadlines:
 
     timeouts: Timeouts
     """The bounds."""
-    graces: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Termination grace period by role, in seconds; added to the drain timeout."""
     holds_end: bool = False
     """Whether the end of a hold would be seen, so that it is worth waiting for."""
     _since: dict[object, float] = field(default_factory=dict[object, float])
@@ -47,7 +45,7 @@ class Deadlines:
             case "admission":
                 return self.timeouts.admission
             case "exit":
-                return self.timeouts.drain + self.graces.get(wait.role, 30.0)
+                return self.timeouts.drain + wait.grace
             case "held":
                 return self.timeouts.weights
             case "unreadable":

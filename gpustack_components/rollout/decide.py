@@ -123,7 +123,8 @@ def _release_departed(observed: Observed, stuck: frozenset[str], actions: list[A
                 actions.append(ReleaseFinalizer(role, ordinal, PodRef(member.name, member.uid)))
         if running := [member for member in leaving if not member.exited]:
             nodes = sorted({member.node for member in running})
-            waits.append(Wait("exit", role, ordinal, f"{_these(running)} on {', '.join(nodes)} to exit"))
+            message = f"{_these(running)} on {', '.join(nodes)} to exit"
+            waits.append(Wait("exit", role, ordinal, message, grace=max(member.grace for member in running)))
         elif left := [member for member in leaving if not _beside_live(member, observed, by_uid)]:
             first = min((workload.name for member in left for workload in observed.owning(member.uid)), default="")
             waits.append(Wait("release", role, ordinal, f"Kueue to release {_these(left)}", first))

@@ -47,8 +47,6 @@ class DesiredRole:
     """The fingerprint of each seat: `hashes[ordinal][member]`."""
     requests: Mapping[str, Quantity] = field(default_factory=dict[str, Quantity])
     """What one Pod asks of its queue, by resource name; only a forecast reads it."""
-    grace: float = 30.0
-    """Termination grace period of its Pods in seconds."""
 
     def seat(self, ordinal: int, member: int) -> str | None:
         """The fingerprint a Pod on this seat should carry; None where the role has no such seat."""
@@ -107,7 +105,6 @@ class Desired:
                     for ordinal in range(role.replicas)
                 ),
                 requests={pair.key: Quantity(pair.value) for pair in template(resolved, role).requests},
-                grace=float(role.declared.termination_grace_period_seconds or 30),
             )
 
         return cls(

@@ -106,7 +106,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         self.actor.keep = self.lease.keep
-        self._deadlines = Deadlines(self.timeouts, {role.name: role.grace for role in self.desired.roles})
+        self._deadlines = Deadlines(self.timeouts)
         self._events = EventLog(self.cluster, self.narrator)
         self._begun, self._begun_at = self.clock.now(), self.clock.monotonic()
         self.actor.selects = self.desired.protocol is not None

@@ -72,6 +72,13 @@ class Member:
         return readings.label(self.pod, keys.ENDPOINT_ELIGIBLE) == "true"
 
     @property
+    def grace(self) -> float:
+        """Seconds it has for its exit once it is deleted: what the deletion gave it, or what its spec says."""
+        given = at(self.pod, "metadata", "deletionGracePeriodSeconds")
+        given = at(self.pod, "spec", "terminationGracePeriodSeconds") if given is None else given
+        return float(given) if isinstance(given, int) else 30.0
+
+    @property
     def exited(self) -> bool:
         """Nothing of it runs any more, or ever ran: ended, or deleted before it was bound to a node."""
         return readings.terminal(self.pod) or (self.terminating and not self.node)

@@ -78,7 +78,6 @@ def wanted(namespace: str, roles: Mapping[str, Role], *, owner: str = OWNER) -> 
                 of.size,
                 QUEUE,
                 tuple(tuple(_hash(role, of, o, m) for m in range(of.size)) for o in range(of.replicas)),
-                grace=5.0,
             )
             for role, of in roles.items()
         ),

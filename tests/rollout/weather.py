@@ -269,6 +269,7 @@ def a_teardown_waits_for_a_pod_that_hangs_and_the_next_one_completes(lab: Lab) -
     lab.unseen.patch(POD, lab.namespace, name(hanging), [{"op": "add", "path": path, "value": "true"}])
     stuck = lab.down(timeouts=Timeouts(drain=0, lease=1))
     assert stuck.phase == "Incomplete"
+    assert "server/1: after 5." in stuck.reasons[0], "its own grace of 5 s, though no role is wanted any more"
     assert f"Pod {name(hanging)} on " in stuck.reasons[0] and "never deleted by force" in stuck.reasons[0]
     assert [uid(pod) for pod in lab.pods()] == [uid(hanging)]
     assert lab.unseen.get(CONFIG_MAP, lab.namespace, RECORD) is not None
