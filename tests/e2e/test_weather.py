@@ -1,4 +1,4 @@
-"""Bad weather as a person meets it in `pulumi up` and `pulumi destroy`: rivals that preempt, and Pods that hang."""
+"""Bad weather as a person meets it in `pulumi up`: rivals that preempt, and Pods that hang."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ def test_a_preemption_in_mid_rollout_ends_the_run_with_kueues_words_and_the_next
     new_case: NewCase,
 ) -> None:
     case = new_case(cards=3, exit_after=1)
-    case.change(timeouts={"admission": "6s", "ready": "60s", "drain": "60s"})
+    case.change(timeouts={"admission": "8s", "ready": "60s", "drain": "60s"})
     case.deploy(case.role(3))
     case.stack.up().expect(0)
 
@@ -53,10 +53,11 @@ def test_a_preemption_in_mid_rollout_ends_the_run_with_kueues_words_and_the_next
         assert waiting.code != 0, waiting.output
         said = " ".join(waiting.output.split())
         assert "qwen did not converge:" in said
-        assert "not admitted after 6." in said and "insufficient unused quota for nvidia.com/gpu" in said
+        assert "not admitted after 8." in said and "insufficient unused quota for nvidia.com/gpu" in said
         assert "Free or raise the queue's quota, or lower replicas, then run again" in said
 
         case.cluster.delete(POD, case.namespace, "rival")
+        case.change(timeouts={"admission": "60s", "ready": "60s", "drain": "60s"})
         case.stack.up().expect(0)
     case.cluster.delete(PRIORITY, None, case.pool)
 
@@ -65,11 +66,11 @@ def test_a_preemption_in_mid_rollout_ends_the_run_with_kueues_words_and_the_next
     assert timeline.fewest_admitted("server", after=3) >= 1, "one for the rollout, one for the rival"
 
 
-def test_a_pod_that_hangs_ends_up_and_destroy_by_its_name_and_is_never_deleted_by_force(new_case: NewCase) -> None:
+def test_a_pod_that_hangs_ends_the_run_by_its_name_and_the_next_up_completes_once_it_is_gone(new_case: NewCase) -> None:
     case = new_case(cards=2)
-    case.change(timeouts={"admission": "20s", "ready": "60s", "drain": "1s"})
-    case.deploy(case.role(2, terminationGracePeriodSeconds=1))
+    case.deploy(case.role(2, terminationGracePeriodSeconds=15))
     case.stack.up().expect(0)
+    case.change(timeouts={"admission": "60s", "ready": "60s", "drain": "0s"})
     hanging, other = sorted(case.pods(), key=lambda pod: ordinal(pod) or 0, reverse=True)
 
     def hangs(operation: str, of: str) -> None:
@@ -80,23 +81,12 @@ def test_a_pod_that_hangs_ends_up_and_destroy_by_its_name_and_is_never_deleted_b
     stuck = case.stack.up()
     assert stuck.code != 0
     said = " ".join(stuck.output.split())
-    assert f"it still waits for Pod {name(hanging)} on " in said and "(timeouts.drain 1.0 s)" in said
+    assert f"it still waits for Pod {name(hanging)} on " in said and "(timeouts.drain 0.0 s)" in said
     assert "It is never deleted by force" in said and "`kubectl delete node NODE` releases it" in said
     assert {uid(pod): terminating(pod) for pod in case.pods()} == {uid(hanging): True, uid(other): False}
     assert case.stack.outputs()["qwen"]["phase"] == "Incomplete"
 
     hangs("remove", name(hanging))
-    case.change(timeouts={"admission": "20s", "ready": "60s", "drain": "60s"})
+    case.change(timeouts={"admission": "60s", "ready": "60s", "drain": "60s"})
     case.stack.up().expect(0)
     assert case.images() == {"server/0/0": NEW, "server/1/0": NEW}
-
-    hanging = case.pods()[0]
-    hangs("add", name(hanging))
-    case.change(timeouts={"admission": "20s", "ready": "60s", "drain": "1s"})
-    case.stack.up().expect(0)
-    kept = case.stack.destroy()
-    assert kept.code != 0 and name(hanging) in kept.output
-    assert [uid(pod) for pod in case.pods()] == [uid(hanging)]
-    hangs("remove", name(hanging))
-    case.stack.destroy().expect(0)
-    assert case.leftovers() == []
