@@ -25,6 +25,10 @@ SKIP_AWAIT = "pulumi.com/skipAwait"
 """Tells pulumi-kubernetes not to wait for endpoints, which a later step of the same run provides."""
 
 
+PATCH_FORCE = "pulumi.com/patchForce"
+"""Tells pulumi-kubernetes to take over fields that another field manager holds."""
+
+
 class KubernetesObject(pulumi.CustomResource):
     """One manifest as a resource of the pulumi-kubernetes provider, under the type token of that package's own classes.
 
@@ -52,6 +56,12 @@ def marked(manifest: Json, annotations: dict[str, str]) -> Json:
     """The manifest with further annotations."""
     metadata: Json = manifest["metadata"]
     return {**manifest, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}}
+
+
+def owned(manifest: Json, owner: str) -> Json:
+    """A shared object with the mark of the stack that manages it, and alone decides what the manifest states: fields
+    that a former owner or a person set are taken over instead of refused."""
+    return marked(manifest, {keys.OWNER: owner, PATCH_FORCE: "true"})
 
 
 class LocalQueues:
@@ -87,7 +97,7 @@ class LocalQueues:
     def _make(self, namespace: str, instance_type: "InstanceType", entrance: str) -> pulumi.Resource:
         from gpustack_components.render.queues import local_queue
 
-        manifest = marked(local_queue(instance_type, namespace), {keys.OWNER: self._shared.owner})
+        manifest = owned(local_queue(instance_type, namespace), self._shared.owner)
         opts = pulumi.ResourceOptions(provider=self._provider, depends_on=self._depends_on)
         return KubernetesObject(f"{namespace}/{instance_type.metadata.name}", manifest, opts)
 
@@ -118,17 +128,24 @@ class FrontDoor:
         names = [self._name, *(f"{self._name}/{role.declared.name}" for role in resolved.roles)]
         names += [f"{self._name}/router"] * (len(every) - len(names))
         later = _content_once_known(composed, asked, self._observed) if asked.unknown else None
+        stands_on: list[pulumi.Resource] = []
         for index, (name, manifest) in enumerate(zip(names, every, strict=True)):
             if manifest["kind"] in _AWAITED:
                 manifest = marked(manifest, {SKIP_AWAIT: "true"})
             if later is not None:
                 filled = {key: _part(later, index, key) for key in manifest if key not in _PLAIN}
                 manifest = {**manifest, **filled}
-            opts = pulumi.ResourceOptions(parent=self._parent, provider=self._provider)
-            yield KubernetesObject(name, manifest, opts)
+            first = stands_on if manifest["kind"] == "Deployment" else None
+            opts = pulumi.ResourceOptions(parent=self._parent, provider=self._provider, depends_on=first)
+            made = KubernetesObject(name, manifest, opts)
+            if manifest["kind"] in _MOUNTED:
+                stands_on.append(made)
+            yield made
 
 
 _PLAIN = ("apiVersion", "kind", "metadata")
+_MOUNTED = ("ConfigMap", "RoleBinding", "ServiceAccount")
+"""Kinds a router's Pods need to start as they are meant to."""
 _AWAITED = ("Service", "Deployment")
 """Kinds that pulumi-kubernetes would wait for, although what they wait for comes with a later step of the same run."""
 
