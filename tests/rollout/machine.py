@@ -1,8 +1,9 @@
 """A rollout under any order of edits, misfortunes, faults and deaths: every rule is one thing that can happen.
 
 Between any two requests of a driver, and between any two steps of Kueue, kubelets and garbage collector, anything else
-may happen. After each rule the judge must have nothing to object. In the end the weather turns calm: the quota suffices,
-nothing fails any more, and one more driver, which knows nothing but what the cluster holds, has to bring everything about.
+may happen. After each rule the judge must have nothing to object to. In the end the weather turns calm: the quota
+suffices, nothing fails any more, and one more driver, which knows nothing but what the cluster holds, has to bring
+everything about.
 """
 
 from collections.abc import Callable
@@ -17,11 +18,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from gpustack_components.api import names
 from gpustack_components.cluster.port import Json
 from gpustack_components.cluster.readings import admitted, at, name, terminal, terminating, uid
-from gpustack_components.rollout.contract import RolloutRefused
 from tests.rollout.judge import LEASE, NAME, RECORD
-from tests.rollout.lab import OWNER, Role
+from tests.rollout.lab import Role
 from tests.rollout.simulation.process import Fault, Process
-from tests.rollout.world import NAMESPACE, PLENTY, World
+from tests.rollout.world import NAMESPACE, World
 
 WHICH = st.integers(0, 11)
 SEED = st.integers(0, 2**16)

@@ -34,7 +34,7 @@ NAMESPACE = "team-a"
 TIMEOUTS = Timeouts(admission=60, drain=60, ready=60, lease=0)
 PLENTY = 100
 DEAD_PROCESS = "4194999"
-_MANY = 3000
+_MANY = 1000
 
 
 class World:
@@ -130,6 +130,7 @@ class World:
         """Let a driver and the cluster run until the driver ends, nothing else happening."""
         for _ in range(_MANY):
             self.go(driver, 40)
+            self.check()
             if driver.ended:
                 assert driver.outcome is not None, f"the driver was refused: {driver.refused}\n{self.tell()}"
                 return driver.outcome

@@ -39,7 +39,7 @@ class Play:
     def on(self, burst: Burst, chance: Random) -> "Play":
         """Go on with a burst, in an order given by chance."""
         eager = chance.choice((0, 2, 12, 40))
-        self._cluster.kubelets.slow = chance.random() < 0.5
+        self._cluster.in_real_time = chance.random() < 0.5
         for step in burst:
             _do(self._cluster, step)
             for _ in range(chance.randint(0, eager)):

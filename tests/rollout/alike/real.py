@@ -14,7 +14,7 @@ from tests.rollout.lab import Lab
 QUIET = 1.4
 """Seconds without a change after which a burst is over: longer than Kueue takes to look at waiting Workloads again."""
 PREEMPTION = {"withinClusterQueue": "LowerPriority"}
-PATIENCE = 12.0
+PATIENCE = 30.0
 """Seconds without a change after which it is over even though more was to be expected: a busy machine is slow."""
 
 
@@ -67,7 +67,7 @@ class Watched:
                 self._changed = time.monotonic()
 
     def rest(self, expected: list[dict[Place, str]]) -> Seen:
-        """Wait until nothing moves, longer while it stands in none of the ways expected, and what was seen until then."""
+        """Wait until nothing moves, longer while it stands in none of the ways expected; what was seen until then."""
         with self._lock:
             self._changed = time.monotonic()
         while True:

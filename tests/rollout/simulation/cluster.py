@@ -17,6 +17,8 @@ from tests.rollout.simulation.kueue import Kueue
 from tests.rollout.simulation.machines import GarbageCollector, Kubelets
 
 _MANY = 5000
+_SLOWNESS = {"kubelet": 1, "requeue": 2}
+"""Who takes tenths of a second, and who a second; the others take milliseconds."""
 
 
 class SimulatedCluster(ApiServer):
@@ -29,6 +31,8 @@ class SimulatedCluster(ApiServer):
         self.collector = GarbageCollector(self)
         self.on_change: Callable[[Json], None] = lambda obj: None
         """Told of every object that was written, as it now stands or last stood."""
+        self.in_real_time = False
+        """Whether the slow ones move only when the quick ones have nothing to do, rather than anybody at any time."""
         self._due: dict[tuple[str, str], None] = {}
 
     def copy(self) -> SimulatedCluster:
@@ -38,7 +42,7 @@ class SimulatedCluster(ApiServer):
         again = SimulatedCluster(clock, self.kueue.quota)
         again.objects, again.version, again._due = dict(self.objects), self.version, dict(self._due)
         again.kueue.priorities, again.kueue.excess = self.kueue.priorities, self.kueue.excess
-        again.kubelets.slow = self.kubelets.slow
+        again.in_real_time = self.in_real_time
         again.kubelets.exit_code, again.kubelets.hanging = self.kubelets.exit_code, set(self.kubelets.hanging)
         return again
 
@@ -53,7 +57,7 @@ class SimulatedCluster(ApiServer):
         elif kind == "Workload":
             due["group", name(obj)] = None
             due["workload", name(obj)] = None
-            due["scheduler", ""] = None
+            due["scheduler", ""] = due["requeue", ""] = None
         if obj["metadata"].get("ownerReferences") or (kind, name(obj)) not in self.objects:
             due["collector", ""] = None
         self.on_change(obj)
@@ -62,24 +66,29 @@ class SimulatedCluster(ApiServer):
         """Let every controller look at everything again, after something that is no object has changed."""
         for obj in list(self.objects.values()):
             self.changed(obj)
-        self._due["scheduler", ""] = None
+        self._due["requeue", ""] = None
 
     def set_quota(self, pods: int) -> None:
         """Change how many Pods may hold quota at once."""
         self.kueue.quota = pods
-        self._due["scheduler", ""] = None
+        self._due["requeue", ""] = None
 
     def tick(self, chance: Random) -> bool:
         """One step of one controller that has something to do; False when none has."""
         while self._due:
-            places = list(self._due)
-            if self.kubelets.slow:
-                places = [place for place in places if place[0] != "kubelet"] or places
-            place = chance.choice(places)
+            place = chance.choice(self._next())
             if self._step(*place, chance):
                 return True
             self._due.pop(place, None)
         return False
+
+    def _next(self) -> list[tuple[str, str]]:
+        """Who may move now."""
+        due = list(self._due)
+        if self.in_real_time:
+            first = min(_SLOWNESS.get(controller, 0) for controller, _ in due)
+            due = [place for place in due if _SLOWNESS.get(place[0], 0) == first]
+        return due
 
     def _step(self, controller: str, of: str, chance: Random) -> bool:
         match controller:
@@ -87,6 +96,10 @@ class SimulatedCluster(ApiServer):
                 return self.kueue.reconcile_group(of, chance)
             case "scheduler":
                 return self.kueue.schedule(chance)
+            case "requeue":
+                del self._due["requeue", ""]
+                self._due["scheduler", ""] = None
+                return self.kueue.look_again()
             case "collector":
                 return self.collector.collect()
             case "workload":

@@ -28,6 +28,7 @@ class Kueue:
         """Value of each WorkloadPriorityClass; 0 for any other."""
         self.excess = 0
         """Pods deleted as excess so far."""
+        self._aside: set[str] = set()
 
     def take_in(self, pod: Json) -> Json:
         """The webhook: a new Pod with gate, finalizer and label."""
@@ -185,6 +186,7 @@ class Kueue:
             return False
         if self._remove_excess(active[total:]):
             return True
+        kept = pods if len(active) == total else active[:total]
         self._server.create(
             {
                 "apiVersion": WORKLOAD.api_version,
@@ -192,7 +194,7 @@ class Kueue:
                 "metadata": {
                     "name": group,
                     "finalizers": [keys.WORKLOAD_FINALIZER],
-                    "ownerReferences": [_owner(pod) for pod in pods],
+                    "ownerReferences": [_owner(pod) for pod in kept],
                 },
                 "spec": self._spec(active[:total]),
                 "status": {"conditions": []},
@@ -218,11 +220,11 @@ class Kueue:
     def schedule(self, chance: Random) -> bool:
         """One write of the scheduler: reserve for one Workload, preempt for one, or say why one waits.
 
-        The highest priority goes first; among equals any may, since what did not fit before waits aside for a while.
+        The highest priority goes first, among equals any. What does not fit waits aside until `look_again`.
         """
         workloads = self._server.workloads()
         used = sum(w["spec"]["podSets"][0]["count"] for w in workloads if reserved(w))
-        waiting = [w for w in workloads if _admissible(w)]
+        waiting = [w for w in workloads if _admissible(w) and uid(w) not in self._aside]
         chance.shuffle(waiting)
         waiting.sort(key=_priority, reverse=True)
         for workload in waiting:
@@ -233,12 +235,18 @@ class Kueue:
             short = used + count - self.quota
             if self._preempt(workload, short, workloads):
                 return True
+            self._aside.add(uid(workload))
             message = f"couldn't assign flavors to pod set main: insufficient unused quota, {short} more needed"
             if count > self.quota:
                 message += f", current podset request ({count}) > maximum capacity ({self.quota})"
             if self._server.set_condition(workload, "QuotaReserved", "False", "Pending", message) is not workload:
                 return True
         return False
+
+    def look_again(self) -> bool:
+        """Take back what waits aside, as Kueue does about a second after quota has changed hands (kueue-facts 1)."""
+        were, self._aside = self._aside, set()
+        return bool(were)
 
     def _reserve(self, workload: Json) -> None:
         conditions: list[Json] = []

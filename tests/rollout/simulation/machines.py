@@ -14,8 +14,6 @@ class Kubelets:
         self._server = server
         self.exit_code = "0"
         """Of Pods whose annotation does not say."""
-        self.slow = False
-        """Whether kubelets are the last to move, as they are where Pods take their time."""
         self.hanging: set[str] = set()
         """Uids of Pods that do not exit for now."""
 
