@@ -80,8 +80,9 @@ class Member:
 
     @property
     def exited(self) -> bool:
-        """Nothing of it runs any more, or ever ran: ended, or deleted before it was bound to a node."""
-        return readings.terminal(self.pod) or (self.terminating and not self.node)
+        """Nothing of it runs any more, or ever ran: ended, or seen to be deleted before it was bound to a node. One whose
+        deletion was only accepted may have been bound before that."""
+        return readings.terminal(self.pod) or (readings.terminating(self.pod) and not self.node)
 
 
 @dataclass(frozen=True, slots=True)

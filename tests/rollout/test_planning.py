@@ -263,6 +263,16 @@ def test_what_the_server_accepted_to_delete_is_not_asked_for_again() -> None:
     assert decision.actions == () and [wait.kind for wait in decision.waits] == ["exit"]
 
 
+def test_a_queued_pod_whose_deletion_was_accepted_may_run_until_it_is_seen_to_leave() -> None:
+    pods, workloads = state({0: "old/q"})
+    asked = observe(pods, workloads, OWNER, record_name=RECORD, leaving=frozenset({pods[0]["metadata"]["uid"]}))
+    decision = decide(desired(replicas=1), asked, {"server": slot("0 Cleanup old")})
+    assert decision.actions == () and [wait.kind for wait in decision.waits] == ["exit"]
+    pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    seen = see(pods, workloads)
+    assert acts(desired(replicas=1), seen, server=slot("0 Cleanup old")) == ["delete workload server-o0-wl-old"]
+
+
 def test_slots_survive_being_written_down() -> None:
     held = {"server": slot("2 Cleanup old[2]"), "decode": slot("1 Waiting new recorded", "decode")}
     assert slots_from_json(slots_to_json(held)) == held
