@@ -12,7 +12,7 @@ from gpustack_components.cluster.port import CLUSTER_QUEUE, ClusterError
 from gpustack_components.components import program
 from gpustack_components.components.arguments import API_VERSION
 from gpustack_components.components.config import NAMESPACE
-from gpustack_components.components.kubernetes import KubernetesObject, marked
+from gpustack_components.components.kubernetes import KubernetesObject, owned
 from gpustack_components.components.plain import Json, plain
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class InstanceType(pulumi.ComponentResource):
         before: list[pulumi.Resource] = []
         for manifest in manifests:
             options = pulumi.ResourceOptions(parent=self, provider=provider, depends_on=list(before))
-            before.append(KubernetesObject(resource_name, marked(manifest, {keys.OWNER: shared.owner}), options))
+            before.append(KubernetesObject(resource_name, owned(manifest, shared.owner), options))
         self.register_outputs({"document": document})
 
 

@@ -9,11 +9,21 @@ import pytest
 
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.client import connect
-from gpustack_components.cluster.port import CONFIG_MAP, LEASE, LOCAL_QUEUE, NAMESPACE, POD, SERVICE, Cluster
+from gpustack_components.cluster.port import (
+    CLUSTER_QUEUE,
+    CONFIG_MAP,
+    LEASE,
+    LOCAL_QUEUE,
+    NAMESPACE,
+    POD,
+    SERVICE,
+    Cluster,
+)
 from gpustack_components.cluster.readings import annotation, label, name, uid
 from gpustack_components.rollout.contract import SystemClock
 from gpustack_components.rollout.lease import DriverLease
 from gpustack_components.rollout.liveness import Holder
+from gpustack_components.rollout.quota import Queue
 from gpustack_components.rollout.record import record_name
 from sandbox.cluster import Sandbox
 from tests.e2e.case import NEW, OLD, Case
@@ -157,7 +167,15 @@ def test_a_deployment_outlives_the_renaming_of_its_stack_a_move_and_a_release(
     of = Handover(one, sandbox)
     one.write(SHARED)
     of.declare("test", "qwen", base=True)
+    kueue = "kueue.x-k8s.io/v1beta2"
+    flavor = {"name": of.pool, "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 4}]}
+    by_hand = {"resourceGroups": [{"coveredResources": ["nvidia.com/gpu"], "flavors": [flavor]}]}
+    of.cluster.create({"apiVersion": kueue, "kind": "ClusterQueue", "metadata": {"name": of.pool}, "spec": by_hand})
+    one.run("config", "set", "--stack", "test", "--path", "gpustack-components:adopt[0]", "").expect(0)
     one.up().expect(0)
+    taken = of.cluster.get(CLUSTER_QUEUE, None, of.pool) or {}
+    assert annotation(taken, keys.OWNER) == "pulumi stack organization/e2e/test"
+    assert str(Queue.of(taken).nominal["nvidia.com/gpu"]) == "1"
     pods = running(of.cluster, of.namespace)
     former = "pulumi stack organization/e2e/test"
     assert of.owner() == former
