@@ -122,8 +122,9 @@ def _release_departed(observed: Observed, stuck: frozenset[str], actions: list[A
             if member.uid in stuck and _orphaned_finalizer(member, observed):
                 actions.append(ReleaseFinalizer(role, ordinal, PodRef(member.name, member.uid)))
         if running := [member for member in leaving if not member.exited]:
-            nodes = sorted({member.node for member in running})
-            message = f"{_these(running)} on {', '.join(nodes)} to exit"
+            nodes = sorted({member.node for member in running if member.node})
+            where = f" on {', '.join(nodes)}" if nodes else ""
+            message = f"{_these(running)}{where} to exit"
             waits.append(Wait("exit", role, ordinal, message, grace=max(member.grace for member in running)))
         elif left := [member for member in leaving if not _beside_live(member, observed, by_uid)]:
             first = min((workload.name for member in left for workload in observed.owning(member.uid)), default="")

@@ -267,7 +267,8 @@ def test_a_queued_pod_whose_deletion_was_accepted_may_run_until_it_is_seen_to_le
     pods, workloads = state({0: "old/q"})
     asked = observe(pods, workloads, OWNER, record_name=RECORD, leaving=frozenset({pods[0]["metadata"]["uid"]}))
     decision = decide(desired(replicas=1), asked, {"server": slot("0 Cleanup old")})
-    assert decision.actions == () and [wait.kind for wait in decision.waits] == ["exit"]
+    assert decision.actions == ()
+    assert [(wait.kind, wait.message) for wait in decision.waits] == [("exit", "Pod qwen-server-0-old to exit")]
     pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     seen = see(pods, workloads)
     assert acts(desired(replicas=1), seen, server=slot("0 Cleanup old")) == ["delete workload server-o0-wl-old"]
