@@ -46,9 +46,12 @@ def happens(method: Callable[..., None]) -> Callable[..., None]:
 
 OFF = settings(deadline=None, suppress_health_check=list(HealthCheck))
 """Nothing here is judged by the time it takes."""
-LONG = settings.get_current_profile_name() == "long"
-IN_CI = settings(OFF, max_examples=settings().max_examples if LONG else 5_000, stateful_step_count=30)
-"""How much of it is looked at: 5,000 runs per machine, or as many as the profile `long` says."""
+
+
+def looked_at(runs: int) -> settings:
+    """How much of a machine is looked at: so many runs in CI, or as many as the profile `long` says."""
+    runs = settings().max_examples if settings.get_current_profile_name() == "long" else runs
+    return settings(OFF, max_examples=runs, stateful_step_count=30)
 
 
 class Rollout(RuleBasedStateMachine):
