@@ -71,9 +71,8 @@ def reserve(
     queue.sort(key=lambda one: -(one.ordinal or 0))
     operation = before
     if before is not None and retiring.now is not None:
-        operation = advance(before, _seen(before, desired, observed, queue, retiring), retiring.now)
-    free = before is None or (operation is not None and operation.left_by_itself)
-    if free and queue and retiring.now is not None:
+        operation = advance(before, _seen(before, desired, observed, leaving, retiring), retiring.now)
+    if (before is None or before.left_by_itself) and queue and retiring.now is not None:
         operation = _admit(queue[0], desired, observed, retiring.generation, retiring.now)
     spared = {member.uid for one in queue for member in one.members}
     if operation is not None and operation.holds:
@@ -104,16 +103,16 @@ def covered(removal: Removal, observed: Observed, slots: Slots) -> bool:
 
 
 def _seen(
-    operation: Operation, desired: Desired, observed: Observed, queue: Sequence[Removal], retiring: Retiring
+    operation: Operation, desired: Desired, observed: Observed, leaving: Sequence[Removal], retiring: Retiring
 ) -> Seen:
     target, protocol = target_of(operation, observed), desired.protocol
-    leaving = {member.uid for one in queue for member in one.members}
+    going = {member.uid for one in leaving for member in one.members}
     live = [member for member in target if member.live]
     kinds = {readings.label(member.pod, keys.ROLE_KIND) for member in target}
     reading = {member.uid for member in (*observed.members, *observed.foreign)} - set(operation.members)
     return Seen(
         target=target,
-        intended=any(member.uid in leaving for member in live),
+        intended=any(member.uid in going for member in live),
         adoptable=len(live) == len(operation.members) and healthy(live),
         token=retry_token(protocol.retry, operation.role, operation.ordinal) if protocol else "",
         served_by=retiring.served_by,
