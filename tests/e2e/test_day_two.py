@@ -232,3 +232,34 @@ def test_a_namespace_that_is_deleted_under_a_stack_does_not_keep_it_from_being_d
     case.cluster.delete(NAMESPACE, None, case.namespace)
     case.stack.destroy().expect(0)
     assert case.leftovers() == []
+
+
+MANY = """
+import json, pathlib
+import pulumi
+import pulumi_kubernetes as kubernetes
+import gpustack_components as gpustack
+
+case = json.loads(pathlib.Path("case.json").read_text())
+namespace = kubernetes.core.v1.Namespace("namespace", metadata={"name": case["namespace"]})
+pool = gpustack.InstanceType(
+    case["pool"], cores_per_node=64, nodes=1, unit_resources={"cpu": "1", "ram": "1Gi"},
+    node_labels={"kubernetes.io/hostname": "cpu-0"})
+for name, replicas in (("solo", 1), ("many", 8)):
+    gpustack.ModelDeployment(
+        name, namespace=case["namespace"], bindings=[pool], opts=pulumi.ResourceOptions(depends_on=[namespace]),
+        spec={"model": {"name": "m"}, "engine": {"name": "vLLM", "image": "vllm/vllm-openai:v0.25.1"},
+              "roles": [{"name": "server", "replicas": replicas, "instanceType": case["pool"]}]})
+"""
+
+
+def test_the_state_of_a_deployment_does_not_grow_with_its_replicas(new_case: NewCase) -> None:
+    case = new_case(cards=1)
+    case.stack.write(MANY)
+    case.stack.up().expect(0)
+    size = {
+        name: sum(len(json.dumps(one)) for one in case.stack.resources() if f"::{name}" in one["urn"])
+        for name in ("solo", "many")
+    }
+    assert len(case.pods()) == 9
+    assert abs(size["many"] - size["solo"]) < 40, f"more than digits and a plural: {size}"
