@@ -28,12 +28,12 @@ Ruling = Literal["grant", "hold", "revoke"]
 
 def legs(members: Sequence[Member], *, retiring: bool = False, replaced: bool = False) -> Mapping[Leg, Verdict]:
     """The legs of the replica whose live members these are."""
-    state = shape(members).state
+    state = _state(members)
     ready = [member.ready for member in members]
     return {
         "MemberSetComplete": "verified" if state == "complete" else "failed" if state == "short" else "unknown",
         "MembersReady": "failed" if False in ready else "unknown" if None in ready or not ready else "verified",
-        "GroupForward": _forward(members),
+        "GroupForward": _forward(members, state),
         "NoPlannedRetirement": "failed" if retiring else "verified",
         "NoPendingReplacement": "failed" if replaced else "verified",
     }
@@ -48,7 +48,7 @@ def ruling(found: Mapping[Leg, Verdict]) -> Ruling:
 def answering(members: Sequence[Member], engine: str) -> tuple[Member, ...]:
     """The members that answer requests by the deployed shape: the only one, the leader of a group, or every member of a
     server with external data parallelism (sheet 5.3). None of a shape that cannot be read."""
-    if shape(members).state == "unreadable":
+    if _state(members) == "unreadable":
         return ()
     first = next(iter(members))
     if first.total > 1 and _every_member_serves(first, engine):
@@ -110,10 +110,17 @@ def _judged(
     return legs(members, retiring=retiring, replaced=replaced)
 
 
-def _forward(members: Sequence[Member]) -> Verdict:
+def _state(members: Sequence[Member]) -> str:
+    """The state of the shape; a single whole Pod, which most replicas are, is told at a glance."""
+    if len(members) == 1 and (members[0].total, members[0].seat) == (1, 0):
+        return "complete"
+    return shape(members).state
+
+
+def _forward(members: Sequence[Member], state: str) -> Verdict:
     """Whether a whole group computes: its leader's readiness says so, since both engines answer their health check only
     after a forward pass of all ranks. A take-over group is held to readiness alone."""
-    if shape(members).state == "unreadable" or not members:
+    if state == "unreadable" or not members:
         return "unknown"
     if members[0].total == 1 or readings.mode(member.pod for member in members) == "takeover":
         return "verified"
