@@ -80,7 +80,8 @@ class Actor:
     """Replicas whose name a foreign object holds: when to try again, and what is waited for."""
 
     def act(self, actions: tuple[Action, ...], record: Record, observed: Observed, stop: Stop) -> bool:
-        """Take the actions in order until `stop`; whether any of them changed something.
+        """Take the actions in order until `stop`; whether that calls for another decision at once: something changed, or
+        a name turned out to be held by somebody else.
 
         A refused create does not keep the others from being tried. Raises `GivenUp` with every refusal, `LeaseLost`
         and `ClusterError`.
@@ -209,7 +210,7 @@ class Actor:
             found = self.cluster.get(SERVICE, self.namespace, name(owned))
             if found is not None and record.uid not in owner_uids(found):
                 self._block(action, f"Service {name(owned)}, which belongs to somebody else, to leave its name")
-                return False
+                return True
             if found is not None:
                 self.services.append(found)
         self.blocked.pop((action.role, action.ordinal), None)
@@ -228,7 +229,7 @@ class Actor:
                 found = self.cluster.get(POD, self.namespace, name(pod))
                 if found is not None and record.uid not in owner_uids(found):
                     self._block(action, f"Pod {name(pod)}, which belongs to somebody else, to leave its name")
-                    return False
+                    return True
                 if found is None or terminating(found):
                     raise Busy(f"Pod {name(pod)} of an earlier replica is just leaving") from None
                 created = found

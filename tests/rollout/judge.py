@@ -116,7 +116,10 @@ class Judge:
         if not _ours(obj):
             self.broken.append(f"the foreign Pod {name(obj)} is deleted")
         declared, told = desired.role(of), connection.told("Pod")
-        if declared is None or number is None or number >= declared.replicas or terminating(obj) or terminal(obj):
+        if declared is None or number is None or terminating(obj) or terminal(obj):
+            return
+        if number >= declared.replicas:
+            self._left_for_good(connection, desired, obj)
             return
         record = self._record()
         slot = record.slots.get(of) if record is not None else None
@@ -129,6 +132,16 @@ class Judge:
         turning.add(number)
         if len(turning) > 1:
             self.broken.append(f"role {of} turns over {sorted(turning)} at once")
+
+    def _left_for_good(self, connection: Connection, desired: Desired, obj: Json) -> None:
+        """Where the retirement protocol is in force, what serves leaves only withdrawn and drained (sheet 7)."""
+        record, number = self._record(), ordinal(obj)
+        if desired.protocol is None or record is None or number is None:
+            return
+        serves = _Judgement(connection, desired, record.uid).healthy(role(obj) or "", number)
+        operation = record.retirement
+        if serves and (operation is None or operation.state != "Deleting" or uid(obj) not in operation.members):
+            self.broken.append(f"{_seat(obj)} serves and is deleted before it was withdrawn and drained")
 
     def _doubled(self, obj: Json, told: tuple[Json, ...]) -> bool:
         seat = (role(obj), ordinal(obj), member_index(obj))

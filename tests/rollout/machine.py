@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from gpustack_components.api import names
 from gpustack_components.cluster.port import Json
 from gpustack_components.cluster.readings import admitted, at, name, terminal, terminating, uid
+from gpustack_components.rollout.desired import Protocol
 from tests.rollout.judge import LEASE, NAME, RECORD
 from tests.rollout.lab import Role
 from tests.rollout.simulation.process import Fault, Process
@@ -69,10 +70,12 @@ class Rollout(RuleBasedStateMachine):
         code=st.sampled_from("01"),
         quota=st.integers(1, 9),
         begun=st.booleans(),
+        retires=st.booleans(),
     )
     @happens
-    def begin(self, replicas: int, size: int, code: str, quota: int, begun: bool) -> None:
+    def begin(self, replicas: int, size: int, code: str, quota: int, begun: bool, retires: bool) -> None:
         world = self.world
+        world.protocol = Protocol(handoff_seconds=3.0) if retires else None
         world.cluster.kubelets.exit_code = code
         world.want(**{of: Role("a", replicas, size) for of in self.ROLES})
         if begun:
@@ -228,6 +231,16 @@ class Rollout(RuleBasedStateMachine):
     def kubelets_recover(self) -> None:
         self.world.cluster.kubelets.hanging.clear()
         self.world.cluster.stir()
+
+    @rule(which=WHICH, mood=st.sampled_from(("idle", "busy", "silent")))
+    @happens
+    def an_engine_is(self, which: int, mood: str) -> None:
+        cluster = self.world.cluster
+        if pod := _pick(cluster.pods(), which):
+            cluster.busy.discard(name(pod))
+            cluster.silent.discard(name(pod))
+            if mood != "idle":
+                (cluster.busy if mood == "busy" else cluster.silent).add(name(pod))
 
     # Other people.
 

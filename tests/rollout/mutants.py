@@ -15,6 +15,7 @@ from gpustack_components.rollout.actions import (
     PodRef,
     in_order,
 )
+from gpustack_components.rollout.decide import decide
 from gpustack_components.rollout.desired import Desired
 from gpustack_components.rollout.observe import Member, Observed
 from gpustack_components.rollout.slots import Slot, Slots
@@ -178,6 +179,11 @@ def cuts_the_lowest(decision: Decision, desired: Desired, observed: Observed, sl
     return replace(decision, actions=in_order(actions))
 
 
+def retires_nobody(decision: Decision, desired: Desired, observed: Observed, slots: Slots) -> Decision:
+    """Deletes what is scaled down without withdrawing and draining it."""
+    return decide(replace(desired, protocol=None), observed, slots) if desired.protocol else decision
+
+
 @dataclass(frozen=True, slots=True)
 class _Rash(Decision):
     @property
@@ -205,5 +211,6 @@ MUTANTS: tuple[Spoil, ...] = (
     creates_what_is_there,
     replaces_what_is_right,
     cuts_the_lowest,
+    retires_nobody,
     believes_the_watch,
 )

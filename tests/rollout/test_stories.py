@@ -90,6 +90,27 @@ def test_a_sibling_lost_before_the_watch_shows_it_saves_the_next_healthy_replica
     world.check_done()
 
 
+@pytest.mark.parametrize(("kind", "name"), [("Service", "qwen-server-r1"), ("Pod", "qwen-server-r1-m1")])
+def test_a_foreign_object_on_a_fixed_name_is_named_waited_for_and_never_touched(kind: str, name: str) -> None:
+    world = World()
+    foreign = {"kind": kind, "metadata": {"name": name, "labels": {}, "annotations": {}}, "spec": {}}
+    theirs = world.cluster.create(foreign)
+    world.want(server=Role("a", replicas=1, size=2))
+    world.up()
+    world.want(server=Role("a", replicas=2, size=2))
+    driver = world.start()
+    while not driver.ended and world.clock.seconds < 40:
+        world.go(driver, 20)
+        if not world.cluster.tick(world.chance):
+            world.clock.sleep(1)
+    assert not driver.ended, (driver.outcome, world.tell())
+    assert any(f"waits: {kind} {name}, which belongs to somebody else" in line for line in world.story)
+    assert uid(world.cluster.objects[kind, name]) == uid(theirs)
+    del world.cluster.objects[kind, name]
+    assert world.finish(driver).phase == "Converged"
+    world.check_done()
+
+
 @pytest.mark.parametrize("asleep", range(1, 40))
 def test_a_driver_that_slept_while_another_took_over_does_no_more_than_the_request_under_way(asleep: int) -> None:
     world = World(seed=asleep)

@@ -23,12 +23,12 @@ from gpustack_components.cluster.readings import (
 )
 from gpustack_components.rollout.contract import Outcome, Timeouts, Wanted
 from gpustack_components.rollout.converge import converge, teardown
-from gpustack_components.rollout.desired import Desired
+from gpustack_components.rollout.desired import Desired, Protocol
 from tests.rollout.judge import LEASE, NAME, RECORD, Judge
 from tests.rollout.lab import OWNER, Role, wanted
 from tests.rollout.simulation.clock import SimulatedClock
-from tests.rollout.simulation.cluster import SimulatedCluster
 from tests.rollout.simulation.process import Connection, Process, ProcessView
+from tests.rollout.simulation.serving import ServingCluster
 
 NAMESPACE = "team-a"
 TIMEOUTS = Timeouts(admission=60, drain=60, ready=60, lease=0)
@@ -42,7 +42,7 @@ class World:
 
     def __init__(self, quota: int = PLENTY, seed: int = 0) -> None:
         self.clock = SimulatedClock()
-        self.cluster = SimulatedCluster(self.clock, quota)
+        self.cluster = ServingCluster(self.clock, quota, NAME)
         self.story: list[str] = []
         """What happened, line by line."""
         self.judge = Judge(self.cluster, self.story.append)
@@ -53,6 +53,8 @@ class World:
         """The render version of the product that the next driver runs."""
         self.floor = 1
         """The oldest render version that may go on running."""
+        self.protocol: Protocol | None = None
+        """How replicas that serve leave for good: withdrawn and drained, or at once."""
         self.drivers: list[Process] = []
         """Drivers that have not ended."""
 
@@ -62,9 +64,9 @@ class World:
 
     def asked(self) -> Wanted:
         """What the next driver is to bring about."""
-        stamp = {keys.RENDER_VERSION: str(self.version)}
+        stamp = {keys.RENDER_VERSION: str(self.version), keys.PROMETHEUS_PORT: "8000"}
         asked = wanted(NAMESPACE, {name: replace(of, annotations=stamp) for name, of in self.roles.items()})
-        return replace(asked, desired=replace(asked.desired, floor=self.floor))
+        return replace(asked, desired=replace(asked.desired, floor=self.floor, engine="vLLM", protocol=self.protocol))
 
     def start(self, timeouts: Timeouts = TIMEOUTS) -> Process:
         """A driver begins to bring about what is wanted now."""
@@ -157,6 +159,8 @@ class World:
         self.story.append("calm")
         self.cluster.set_quota(PLENTY)
         self.cluster.kubelets.hanging.clear()
+        self.cluster.busy.clear()
+        self.cluster.silent.clear()
         self.foreigners_leave()
         for workload in self.cluster.workloads():
             self.cluster.update(workload, spec={"active": True})

@@ -53,7 +53,8 @@ class SimulatedCluster(ApiServer):
         due, kind = self._due, obj["kind"]
         if kind == "Pod":
             due["kubelet", name(obj)] = None
-            due["group", group_of(obj)] = None
+            if group := group_of(obj):
+                due["group", group] = None
         elif kind == "Workload":
             due["group", name(obj)] = None
             due["workload", name(obj)] = None

@@ -31,8 +31,10 @@ class Kueue:
         self._aside: set[str] = set()
 
     def take_in(self, pod: Json) -> Json:
-        """The webhook: a new Pod with gate, finalizer and label."""
+        """The webhook: a new Pod with gate, finalizer and label, if it names a queue."""
         metadata = pod["metadata"]
+        if keys.QUEUE_NAME not in metadata.get("labels", {}):
+            return {**pod, "status": {"phase": "Pending"}}
         labels = {**metadata.get("labels", {}), keys.MANAGED: "true"}
         metadata = {**metadata, "labels": labels, "finalizers": [*metadata.get("finalizers", ()), keys.MANAGED]}
         spec = {**pod["spec"], "schedulingGates": [{"name": keys.ADMISSION_GATE}]}

@@ -30,7 +30,7 @@ from gpustack_components.cluster.readings import name, uid
 from gpustack_components.rollout.contract import Outcome, RolloutRefused
 from gpustack_components.rollout.view import Snapshot, selector
 from tests.rollout.simulation.clock import SimulatedClock
-from tests.rollout.simulation.cluster import SimulatedCluster
+from tests.rollout.simulation.serving import ServingCluster
 
 Fault = Literal["unreachable", "answer lost", "busy", "conflict"]
 """What happens to one request: it never arrives; it is done and its answer is lost; the server is overloaded; the write
@@ -138,7 +138,7 @@ class Connection:
 
     def __init__(
         self,
-        cluster: SimulatedCluster,
+        cluster: ServingCluster,
         process: Process,
         on_write: Callable[[Connection, str, Json], None],
     ) -> None:
@@ -224,6 +224,9 @@ class Connection:
         stop: Stop,
     ) -> Iterator[Event]:
         raise AssertionError("a process looks through its ProcessView")
+
+    def read_pod(self, namespace: str, name: str, port: int, path: str, *, scheme: str = "http") -> str:
+        return self._ask(lambda: self.cluster.read_pod(namespace, name, port, path, scheme=scheme))
 
     def may(self, verb: str, kind: Kind, namespace: str | None, *, subresource: str = "") -> bool:
         return True
