@@ -7,6 +7,7 @@ empty.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from gpustack_components.admission.registry import RULES
 from gpustack_components.api import names
@@ -25,6 +26,7 @@ from gpustack_components.components.request import CONVERGED, REFUSED_UPDATES, R
 from gpustack_components.rollout.contract import RolloutRefused
 
 if TYPE_CHECKING:
+    from gpustack_components.rollout.desired import Desired
     from gpustack_components.rollout.forecast import Forecast
     from gpustack_components.rollout.observe import Observed
     from gpustack_components.rollout.record import Record
@@ -84,8 +86,9 @@ def preview(asked: Request, before: Request | None, connect: Callable[[], Cluste
         line = f"the plan is not known before the update: {', '.join(asked.unknown)}"
         return Shown(plan=(line,), observed=_observed("answers", stands, facts), warnings=judgement.warnings)
     try:
-        ahead = _forecast(judgement, asked, stands, cluster)
-        doubts = _doubts(judgement, asked, stands, cluster, operator=around.operator) if ahead.steps else ()
+        compared = _compared(judgement, asked, stands)
+        ahead = _forecast(judgement, asked, stands, cluster, *compared)
+        doubts = _doubts(judgement, asked, cluster, *compared, operator=around.operator) if ahead.steps else ()
         taken = _taken_over(asked, stands)
         settled = _settled(judgement, stands) and not ahead.steps and not taken
         left = settled and _lease_left(asked, cluster)
@@ -116,7 +119,7 @@ def recheck(asked: Request, cluster: Cluster) -> tuple[str, ...] | None:
         raise RolloutRefused(*judgement.sentences)
     if judgement.resolved is None:
         return judgement.sentences
-    ahead = _forecast(judgement, asked, stands, cluster)
+    ahead = _forecast(judgement, asked, stands, cluster, *_compared(judgement, asked, stands))
     reasons = tuple(ahead.lines) if ahead.steps else ()
     if not _settled(judgement, stands):
         reasons = ("the last run did not end, or another one changed the deployment since", *reasons)
@@ -198,25 +201,31 @@ def _settled(judgement: Judgement, stands: Standing) -> bool:
     return record.document == encode(document)
 
 
+_doubted: WeakKeyDictionary[Cluster, dict[object, tuple[str, ...]]] = WeakKeyDictionary()
+
+
 def _doubts(
-    judgement: Judgement, asked: Request, stands: Standing, cluster: Cluster, *, operator: bool
+    judgement: Judgement, asked: Request, cluster: Cluster, desired: "Desired", observed: "Observed", *, operator: bool
 ) -> tuple[str, ...]:
-    """Why an update would not begin if it came now. Raises `ClusterError`."""
+    """Why an update would not begin if it came now; looked for once for all deployments that ask for the same. Raises
+    `ClusterError`."""
     from gpustack_components.components.quota import to_come
     from gpustack_components.render.replica import render_replica
-    from gpustack_components.rollout.desired import Desired
-    from gpustack_components.rollout.preflight import warnings
+    from gpustack_components.rollout.preflight import at_stake, warnings
 
     resolved = judgement.resolved
     assert resolved is not None
-    found = warnings(
-        cluster,
-        Desired.of(resolved),
-        _seen(asked, stands),
-        lambda role, ordinal: render_replica(resolved, role, ordinal),
-        to_come(cluster, resolved, asked.bindings, operator=operator),
-    )
-    return tuple(f"as the cluster is now, an update would not begin: {sentence}" for sentence in found)
+    roles = ((role.name, role.queue, role.size, repr(role.requests)) for role in at_stake(desired, observed))
+    key, known = (asked.namespace, *roles), _doubted.setdefault(cluster, {})
+    if key not in known:
+        known[key] = warnings(
+            cluster,
+            desired,
+            observed,
+            lambda role, ordinal: render_replica(resolved, role, ordinal),
+            to_come(cluster, resolved, asked.bindings, operator=operator),
+        )
+    return tuple(f"as the cluster is now, an update would not begin: {sentence}" for sentence in known[key])
 
 
 def _lease_left(asked: Request, cluster: Cluster) -> bool:
@@ -236,28 +245,33 @@ def _rights(asked: Request, cluster: Cluster, refused: Forbidden) -> tuple[str, 
     return tuple(f"with these credentials an update would not begin: {sentence}" for sentence in found)
 
 
-def _seen(asked: Request, stands: Standing) -> "Observed":
+def _compared(judgement: Judgement, asked: Request, stands: Standing) -> "tuple[Desired, Observed]":
+    """What is wanted and what stands, as the planner compares them."""
+    from gpustack_components.rollout.desired import Desired
     from gpustack_components.rollout.observe import observe
 
-    return observe(
+    assert judgement.resolved is not None
+    observed = observe(
         stands.pods,
         stands.workloads,
         stands.record.uid if stands.record is not None else "",
         record_name=names.record_name(asked.name),
         services=stands.services,
     )
+    return Desired.of(judgement.resolved), observed
 
 
-def _forecast(judgement: Judgement, asked: Request, stands: Standing, cluster: Cluster) -> "Forecast":
+def _forecast(
+    judgement: Judgement, asked: Request, stands: Standing, cluster: Cluster, desired: "Desired", observed: "Observed"
+) -> "Forecast":
     from gpustack_components.components.quota import queues
-    from gpustack_components.rollout.desired import Desired
     from gpustack_components.rollout.forecast import changes, forecast
 
     assert judgement.resolved is not None and judgement.document is not None
     record = stands.record
     return forecast(
-        Desired.of(judgement.resolved),
-        _seen(asked, stands),
+        desired,
+        observed,
         record.slots if record is not None else {},
         queues(cluster, judgement.resolved, asked.bindings),
         changed=changes(record.document, encode(judgement.document)) if record is not None else None,
