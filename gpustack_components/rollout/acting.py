@@ -80,8 +80,8 @@ class Actor:
     """Replicas whose name a foreign object holds: when to try again, and what is waited for."""
 
     def act(self, actions: tuple[Action, ...], record: Record, observed: Observed, stop: Stop) -> bool:
-        """Take the actions in order until `stop`; whether that calls for another decision at once: something changed, or
-        a name turned out to be held by somebody else.
+        """Take the actions in order until `stop`; whether another decision is due at once: something was changed, or a
+        name turned out to be held by somebody else.
 
         A refused create does not keep the others from being tried. Raises `GivenUp` with every refusal, `LeaseLost`
         and `ClusterError`.

@@ -110,6 +110,14 @@ class Rollout(RuleBasedStateMachine):
     def raise_the_floor(self) -> None:
         self.world.floor = self.world.version
 
+    @precondition(lambda self: not self.world.drivers)
+    @rule(which=WHICH, config=CONFIG, replicas=COUNT, size=SIZE, rounds=st.integers(1, 12), seed=SEED)
+    @happens
+    def an_update_is_under_way(self, which: int, config: str, replicas: int, size: int, rounds: int, seed: int) -> None:
+        self._want(which, config=config, replicas=replicas, size=size)
+        self.world.start()
+        self._all_go_on(rounds, Random(seed))
+
     @precondition(lambda self: len(self.world.drivers) < 2)
     @rule(moments=st.integers(1, 60))
     @happens
@@ -165,12 +173,7 @@ class Rollout(RuleBasedStateMachine):
     @rule(rounds=st.integers(1, 12), seed=SEED)
     @happens
     def all_go_on(self, rounds: int, seed: int) -> None:
-        chance = Random(seed)
-        for _ in range(rounds):
-            for driver in list(self.world.drivers):
-                self.world.go(driver, chance.randint(1, 40))
-            for _ in range(chance.randint(0, 12)):
-                self.world.cluster.tick(chance)
+        self._all_go_on(rounds, Random(seed))
 
     @rule(seconds=st.sampled_from((0.5, 6.0, 40.0, 200.0, 1100.0)))
     @happens
@@ -306,6 +309,13 @@ class Rollout(RuleBasedStateMachine):
     def _at_work(self) -> bool:
         """Whether the driver that made the Lease is alive."""
         return any(uid(self.world.cluster.objects[LEASE]) in driver.leases for driver in self.world.drivers)
+
+    def _all_go_on(self, rounds: int, chance: Random) -> None:
+        for _ in range(rounds):
+            for driver in list(self.world.drivers):
+                self.world.go(driver, chance.randint(1, 40))
+            for _ in range(chance.randint(0, 12)):
+                self.world.cluster.tick(chance)
 
     def _driver(self, which: int) -> Process:
         return self.world.drivers[which % len(self.world.drivers)]

@@ -15,7 +15,7 @@ from gpustack_components.rollout.slots import Slots
 from tests.rollout.machine import OFF, Rollout
 from tests.rollout.mutants import MUTANTS, Spoil
 
-LOOKED_AT = settings(OFF, max_examples=400, stateful_step_count=30, derandomize=True, database=None, print_blob=False)
+LOOKED_AT = settings(OFF, max_examples=1500, stateful_step_count=30, derandomize=True, database=None, print_blob=False)
 
 
 @pytest.mark.parametrize("spoil", MUTANTS, ids=[mutant.__name__ for mutant in MUTANTS])
