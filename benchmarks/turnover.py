@@ -12,7 +12,7 @@ from gpustack_components.cluster.readings import admitted, gated, name, owner_ui
 from gpustack_components.rollout.contract import Timeouts
 from tests.rollout.lab import Lab, Role
 
-SIZE = 1
+SIZES = (1, 2, 4)
 FEW = 4
 SELECTOR = "app.kubernetes.io/instance=qwen"
 PATIENT = Timeouts(admission=60, ready=0, drain=60, lease=5)
@@ -23,7 +23,9 @@ def measure(bench: Bench) -> list[Row]:
     with laboratory(bench, cards=FEW) as lab:
         edits = iter(range(1, 10_000))
         few, one = alternate(bench.rounds, _run(lab, FEW, edits), _run(lab, 1, edits))
-        calls = (_calls(lab, FEW, edits) - _calls(lab, 1, edits)) / (FEW - 1)
+        lab.set_quota(2 * max(SIZES))
+        calls = [_calls(lab, 2, size, edits) - _calls(lab, 1, size, edits) for size in SIZES]
+        lab.set_quota(FEW)
         lab.down()
         (scripted,) = alternate(bench.rounds * 2, _script(lab))
     ours = (few - one) / (FEW - 1)
@@ -32,7 +34,10 @@ def measure(bench: Bench) -> list[Row]:
     detail = f"{ours:.2f} s : {scripted:.2f} s; a whole run of one {one:.2f} s"
     return [
         Row(what, against, ours / scripted, 1.2, detail=detail),
-        Row(f"{what}: API calls", "-", calls, 12 + 4 * SIZE, "calls", f"each further replica of size {SIZE} in a run"),
+        *(
+            Row(f"{what}, size {size}: API calls", "-", asked, 12 + 4 * size, "calls", "each further replica of a run")
+            for size, asked in zip(SIZES, calls, strict=True)
+        ),
     ]
 
 
@@ -68,11 +73,12 @@ def _run(lab: Lab, replicas: int, edits: Iterator[int]) -> Callable[[], float]:
     return turn_over
 
 
-def _calls(lab: Lab, replicas: int, edits: Iterator[int]) -> int:
+def _calls(lab: Lab, replicas: int, size: int, edits: Iterator[int]) -> int:
     """Requests of a run that turns all of these replicas over."""
-    lab.up(PATIENT, server=Role(config=f"v{next(edits)}", replicas=replicas))
+    lab.up(PATIENT, server=Role(config=f"v{next(edits)}", replicas=replicas, size=size))
     before = len(lab.requests)
-    lab.up(PATIENT, server=Role(config=f"v{next(edits)}", replicas=replicas))
+    outcome = lab.up(PATIENT, server=Role(config=f"v{next(edits)}", replicas=replicas, size=size))
+    assert outcome.phase == "Converged", outcome.reasons
     return len(lab.requests) - before
 
 
