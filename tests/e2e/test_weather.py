@@ -84,7 +84,6 @@ def test_a_pod_that_hangs_ends_the_run_by_its_name_and_the_next_up_completes_onc
     assert f"it still waits for Pod {name(hanging)} on " in said and "(timeouts.drain 0.0 s)" in said
     assert "It is never deleted by force" in said and "`kubectl delete node NODE` releases it" in said
     assert {uid(pod): terminating(pod) for pod in case.pods()} == {uid(hanging): True, uid(other): False}
-    assert case.stack.outputs()["qwen"]["phase"] == "Incomplete"
 
     hangs("remove", name(hanging))
     case.change(timeouts={"admission": "60s", "ready": "60s", "drain": "60s"})
