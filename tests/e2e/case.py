@@ -24,10 +24,11 @@ namespace = kubernetes.core.v1.Namespace(
     "namespace", metadata={"name": case["namespace"], "annotations": case["annotations"]})
 pool = gpustack.InstanceType(
     case["pool"], manufacturer="nvidia", cards_per_node=case["cards"], nodes=1,
-    unit_resources={"cpu": "2", "ram": "4Gi"}, node_labels={"gpu": "h20"})
+    unit_resources={"cpu": "2", "ram": "4Gi"}, node_labels={"gpu": case["nodes"]})
 for name, spec in case["deployments"].items():
     deployment = gpustack.ModelDeployment(
         name, namespace=case["namespace"], spec=spec, bindings=[pool], timeouts=case["timeouts"],
+        settings=case["settings"].get(name),
         opts=pulumi.ResourceOptions(depends_on=[namespace]))
     pulumi.export(name, {"endpoint": deployment.endpoint, "phase": deployment.phase})
 """
@@ -38,7 +39,9 @@ OLD, NEW = "vllm/vllm-openai:v0.25.0", "vllm/vllm-openai:v0.25.1"
 class Case:
     """A stack with one namespace, one pool of its own and the deployments it is given."""
 
-    def __init__(self, stack: Stack, sandbox: Sandbox, *, cards: int, exit_after: float = 0.3) -> None:
+    def __init__(
+        self, stack: Stack, sandbox: Sandbox, *, cards: int, exit_after: float = 0.3, nodes: str = "h20"
+    ) -> None:
         identity = uuid.uuid4().hex[:8]
         self.stack = stack
         self.cluster: Cluster = connect(str(sandbox.kubeconfig))
@@ -49,7 +52,9 @@ class Case:
             "annotations": {"sandbox.gpustack.ai/exit-after": str(exit_after)},
             "pool": self.pool,
             "cards": cards,
+            "nodes": nodes,
             "deployments": {},
+            "settings": {},
             "timeouts": {"admission": "20s", "ready": "60s", "drain": "60s"},
         }
         stack.write(PROGRAM, files={"case.json": json.dumps(self.values)})

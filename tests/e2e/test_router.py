@@ -1,14 +1,26 @@
-"""The life of a router: added, edited and removed by `pulumi up` in front of replicas that mostly do not notice."""
+"""The life of a router: declared, called, edited and removed by `pulumi up`, in front of engines that answer."""
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpustack_components.cluster import keys
-from gpustack_components.cluster.port import CONFIG_MAP, DEPLOYMENT, POD, SERVICE, Json, Kind
+from gpustack_components.cluster.client import connect
+from gpustack_components.cluster.port import CONFIG_MAP, DEPLOYMENT, NODE, POD, SERVICE, Json, Kind
 from sandbox.cluster import Sandbox
+from sandbox.processes import wait_until
 from tests.e2e.case import Case, audit_position, audited
+from tests.routers import programs
+from tests.routers.calls import Load
+from tests.routers.endpoint import Endpoint
+from tests.routers.kubelet import HANG, READY_AFTER
+from tests.routers.router_pod import RouterPod
+from tests.routers.site import Site
+from tests.routers.site import site as open_site
 
 pytestmark = pytest.mark.engine
 
@@ -20,6 +32,7 @@ ROUTED = {
     "gated": ("SGLang", "sglang-gateway"),
 }
 IMAGES = {"vLLM": "vllm/vllm-openai:v0.25.0", "SGLang": "lmsysorg/sglang:v0.5.9"}
+NEWER = {"vLLM": "vllm/vllm-openai:v0.25.1", "SGLang": "lmsysorg/sglang:v0.5.10"}
 ROUTER_KINDS = (
     DEPLOYMENT,
     SERVICE,
@@ -31,24 +44,39 @@ ROUTER_KINDS = (
 )
 
 
-def pair(case: Case, engine: str, **router: Any) -> Json:
-    """A Prefill/Decode pair of one card each."""
+MODEL = "Qwen/Qwen3-8B"
+ON = {"model-deployment-endpoint-qualification": True}
+
+
+def pair(case: Case, engine: str, prefill: int = 1, decode: int = 1, **router: Any) -> Json:
+    """A Prefill/Decode pair of one card a replica."""
     return {
-        "model": {"name": "Qwen/Qwen3-8B"},
+        "model": {"name": MODEL},
         "engine": {"name": engine, "image": IMAGES[engine]},
         "router": router,
         "roles": [
-            case.role(1, name="prefill", kind="Prefill"),
-            case.role(1, name="decode", kind="Decode"),
+            case.role(prefill, name="prefill", kind="Prefill"),
+            case.role(decode, name="decode", kind="Decode"),
         ],
     }
 
 
-def routed(case: Case) -> None:
-    """Declare one pair behind each router."""
-    for name, (engine, router) in ROUTED.items():
-        case.values["deployments"][name] = pair(case, engine, name=router)
-    case.save()
+@pytest.fixture
+def node(sandbox: Sandbox) -> Iterator[str]:
+    """A node of the test's own with sixteen cards, and what its label says: three pairs do not fit beside others."""
+    cluster, name = connect(str(sandbox.kubeconfig)), f"gpu-{uuid.uuid4().hex[:8]}"
+    resources = {"cpu": "192", "memory": "1Ti", "ephemeral-storage": "1Ti", "pods": "110", "nvidia.com/gpu": "16"}
+    labels = {"kubernetes.io/hostname": name, "gpu": name}
+    cluster.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "status": {"allocatable": resources, "capacity": resources},
+        }
+    )
+    yield name
+    cluster.delete(NODE, None, name)
 
 
 def edit_routers(case: Case, **fields: Any) -> None:
@@ -82,11 +110,62 @@ def endpoints(case: Case) -> dict[str, str]:
     return {name: found["endpoint"] for name, found in case.stack.outputs().items()}
 
 
-def test_a_pair_behind_each_router_from_its_first_up_to_its_end(new_case: NewCase, sandbox: Sandbox) -> None:
-    case = new_case(cards=6)
-    routed(case)
-    run = case.stack.up().expect(0)
+def called(site: Site, case: Case, name: str) -> Endpoint:
+    """Callers of a deployment's published endpoint, once it splits requests between all its roles."""
+    endpoint = Endpoint(site, endpoints(case)[name])
+    roles = {"decode"} if name == "picked" else {"prefill", "decode"}
 
+    def asked() -> set[str]:
+        before = {engine.name: len(engine.calls) for engine in list(site.kubelet.engines.values())}
+        endpoint.reached(4)
+        return {
+            role
+            for engine in list(site.kubelet.engines.values())
+            for role in roles
+            if f"{name}-{role}-" in engine.name and len(engine.calls) > before.get(engine.name, 0)
+        }
+
+    assert wait_until(lambda: asked() == roles, seconds=30), f"{name} is not served:\n{logs(site)}"
+    return endpoint
+
+
+def logs(site: Site) -> str:
+    return "\n".join(pod.log()[-3000:] for pod in site.kubelet.router_pods.values())
+
+
+@contextmanager
+def nobody_waits(site: Site, case: Case, *names: str) -> Iterator[None]:
+    """Clients call these deployments while the block runs, and each gets every answer whole."""
+    loads = {name: Load(called(site, case, name), clients=2, tokens=15) for name in names}
+    with ExitStack() as running:
+        for load in loads.values():
+            running.enter_context(load)
+        yield
+    for name, load in loads.items():
+        assert load.lost == [], f"{name}\n{logs(site)}"
+        assert len(load.answers) > 4, name
+
+
+def running(site: Site, name: str) -> list[RouterPod]:
+    """Router Pods of a deployment that were not told to stop."""
+    return [pod for pod in site.kubelet.router_pods.values() if pod.instance == name and not pod.ended]
+
+
+def test_a_pair_behind_each_router_answers_through_its_edits_its_rollout_and_its_routers_end(
+    new_case: NewCase, sandbox: Sandbox, node: str, tmp_path: Path
+) -> None:
+    case = new_case(cards=16, nodes=node)
+    for name, (engine, router) in ROUTED.items():
+        prefill = 1 if name == "picked" else 3
+        case.values["deployments"][name] = pair(case, engine, prefill, 3, name=router, requestTimeoutSeconds=20)
+    case.change(annotations={HANG: "true", READY_AFTER: "never"})
+    with open_site(sandbox.kubeconfig, case.namespace, tmp_path, model=MODEL, programs=programs.install()) as site:
+        _from_first_up_to_destroy(case, site)
+
+
+def _from_first_up_to_destroy(case: Case, site: Site) -> None:
+    specs = case.values["deployments"]
+    run = case.stack.up().expect(0)
     address = {name: f"http://{name}-router.{case.namespace}.svc:8000" for name in ROUTED}
     assert endpoints(case) == address
     for name, url in address.items():
@@ -94,56 +173,77 @@ def test_a_pair_behind_each_router_from_its_first_up_to_its_end(new_case: NewCas
     always = {"Deployment", "Service", "ServiceAccount", "Role", "RoleBinding"}
     assert stack_of(case, "picked") == {*always, "ConfigMap"}
     assert stack_of(case, "qwen") == stack_of(case, "gated") == always
-    assert all(len(router_pods(case, name)) == 1 for name in ROUTED)
-    assert not any(keys.QUEUE_NAME in pod["metadata"]["labels"] for pod in router_pods(case, "qwen").values())
+    for name in ROUTED:
+        assert len(router_pods(case, name)) == 1
+        assert not any(keys.QUEUE_NAME in pod["metadata"]["labels"] for pod in router_pods(case, name).values())
+        for path in ("/v1/completions", "/v1/chat/completions"):
+            answer = called(site, case, name).complete(path=path, tokens=3, stream=True)
+            assert (answer.status, answer.tokens, answer.complete) == (200, 3, True)
+            assert f"{name}-decode-" in answer.by
+
     served, first_routers = engines(case), {name: set(router_pods(case, name)) for name in ROUTED}
+    with nobody_waits(site, case, *ROUTED):
+        specs["picked"]["router"].update(requestTimeoutSeconds=10, extraArgs=["--v=4"], image="registry.local/epp:v9")
+        specs["qwen"]["router"].update(requestTimeoutSeconds=30, extraArgs=["--policy", "round_robin"])
+        specs["gated"]["router"].update(replicas=2)
+        case.save()
+        case.stack.up().expect(0)
+        assert engines(case) == served, "no engine Pod is touched by an edit of its router"
+        for name in ("picked", "qwen"):
+            assert wait_until(lambda name=name: len(running(site, name)) == 1, seconds=40), "the old one has left"
+    for name in ("picked", "qwen"):
+        assert not first_routers[name] & {uid for uid, pod in router_pods(case, name).items() if not leaving(pod)}
+    assert first_routers["gated"] < set(router_pods(case, "gated")), "scaling a router replaces none of its Pods"
+    assert "PodDisruptionBudget" in stack_of(case, "gated")
+    assert "--v=4" in running(site, "picked")[0].arguments["epp"]
+    arguments = running(site, "qwen")[0].arguments["router"]
+    assert "--request-timeout-secs=30" in arguments and arguments[-2:] == ["--policy", "round_robin"]
 
-    mark = audit_position(sandbox)
-    case.stack.up().expect(0)
-    wrote = [e for e in audited(sandbox, case.namespace, mark) if e["verb"] not in ("get", "list", "watch")]
-    assert wrote == []
+    leaving_engines = list(site.kubelet.engines.values())
+    with nobody_waits(site, case, *ROUTED):
+        for name, (engine, _) in ROUTED.items():
+            specs[name]["engine"]["image"] = NEWER[engine]
+        case.save()
+        case.stack.up().expect(0)
+    assert not engines(case) & served
+    assert all(engine.cut == 0 for engine in leaving_engines)
+    assert {engine.name for engine in leaving_engines} <= set(site.kubelet.drains), "each ran the hook of its Pod"
 
-    edit_routers(case, replicas=2)
-    case.stack.up().expect(0)
-    for name in ROUTED:
-        assert first_routers[name] < set(router_pods(case, name)), "scaling a router replaces none of its Pods"
-        assert "PodDisruptionBudget" in stack_of(case, name)
+    kept = engines(case, "picked")
+    with nobody_waits(site, case, "picked", "gated"):
+        del specs["qwen"]["router"]
+        for role in (*specs["qwen"]["roles"], *specs["gated"]["roles"]):
+            role["replicas"] = 1 if role in specs["qwen"]["roles"] else 2
+        case.change(settings={"gated": ON})
+        before = engines(case, "qwen")
+        case.stack.up().expect(0)
+    assert wait_until(lambda: stack_of(case, "qwen") == set(), seconds=30) and running(site, "qwen") == []
+    assert endpoints(case) == {**address, "qwen": f"http://qwen.{case.namespace}.svc:8000"}
+    assert not engines(case, "qwen") & before, "without a router the pair loses its transfer leg, so it rolls"
+    assert Endpoint(site, endpoints(case)["qwen"]).complete(tokens=2).by.count("qwen-prefill-") == 2
+    assert engines(case, "picked") == kept and len(engines(case, "gated")) == 4
 
-    edit_routers(case, image="registry.local/router:v9", requestTimeoutSeconds=90)
-    case.stack.up().expect(0)
-    for name in ROUTED:
-        pods = router_pods(case, name)
-        assert not first_routers[name] & set(pods)
-        images = {one["image"] for pod in pods.values() for one in pod["spec"]["containers"]}
-        assert "registry.local/router:v9" in images
-    assert engines(case) == served, "no engine Pod is touched by an edit of its router"
-
-    del case.values["deployments"]["qwen"]["router"]
-    case.save()
-    kept = engines(case, "picked") | engines(case, "gated")
-    case.stack.up().expect(0)
-    assert stack_of(case, "qwen") == set() and router_pods(case, "qwen") == {}
-    assert endpoints(case)["qwen"] == f"http://qwen.{case.namespace}.svc:8000"
-    assert not engines(case, "qwen") & served, "without a router the pair loses its transfer leg, so it rolls"
-    assert engines(case, "picked") | engines(case, "gated") == kept
-
-    case.values["deployments"]["qwen"]["router"] = {"name": "vllm-router"}
-    case.save()
-    case.stack.up().expect(0)
-    assert stack_of(case, "qwen") == always and endpoints(case) == address
-
+    site.kubelet.hurry = True
     case.stack.destroy().expect(0)
     assert case.leftovers() == []
 
 
+def leaving(pod: Json) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
 def test_an_edit_after_which_the_router_does_not_get_ready_fails_the_run_and_the_old_router_goes_on(
-    new_case: NewCase,
+    new_case: NewCase, sandbox: Sandbox
 ) -> None:
     case = new_case(cards=2)
     case.values["deployments"]["qwen"] = pair(case, "vLLM", name="vllm-router")
     case.save()
     case.stack.up().expect(0)
     served, before = engines(case), set(router_pods(case, "qwen"))
+    mark = audit_position(sandbox)
+    case.stack.up().expect(0)
+    wrote = [e for e in audited(sandbox, case.namespace, mark) if e["verb"] not in ("get", "list", "watch")]
+    assert wrote == []
 
     case.change(timeouts={"admission": "20s", "ready": "4s", "drain": "60s"})
     case.change(annotations={**case.values["annotations"], "sandbox.gpustack.ai/ready-after": "never"})

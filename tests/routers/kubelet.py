@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from gpustack_components.cluster import keys
@@ -55,6 +56,7 @@ class Kubelet:
         self._seen: set[str] = set()
         self._ending: set[str] = set()
         self._reaching = threading.Lock()
+        self._graces: dict[str, SimpleQueue[float]] = {}
         self._places: dict[str, tuple[str, str, list[int]]] = {}
         self._threads: list[threading.Thread] = []
 
@@ -64,12 +66,13 @@ class Kubelet:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
+        self.hurry = True
+        for grace in self._graces.values():
+            grace.put(0)
         for thread in self._threads:
             thread.join(15)
         for engine in self.engines.values():
             engine.end()
-        for router in self.router_pods.values():
-            router.end(0)
         for pod in self._cluster.list(POD, self._namespace).items:
             self._exit(pod)
         assert not self.failures, self.failures
@@ -105,10 +108,14 @@ class Kubelet:
         deleted = "deletionTimestamp" in pod["metadata"]
         if not deleted and name not in self._seen:
             self._seen.add(name)
+            self._graces[name] = SimpleQueue()
             self._start(self._run_router if router else self._run_engine, pod)
         if deleted and name in self._seen and name not in self._ending:
             self._ending.add(name)
-            self._start(self._end_router if router else self._end, pod)
+            if router:
+                self._graces[name].put(pod["metadata"].get("deletionGracePeriodSeconds", 30))
+            else:
+                self._start(self._end, pod)
         for running in list(self.router_pods.values()):
             running.look()
 
@@ -123,6 +130,7 @@ class Kubelet:
         self._ready(pod)
 
     def _run_router(self, pod: Json) -> None:
+        """The life of a router Pod, in one thread: its programs end with the thread that started them."""
         assert self.routers is not None
         router = self.routers(pod)
         with self._reaching:
@@ -132,6 +140,8 @@ class Kubelet:
                     self._reach(engine, router.network)
         router.start()
         self._ready(pod)
+        router.end(self._graces[pod["metadata"]["name"]].get(), lambda: self.hurry)
+        self._exit(pod)
 
     def _networks_of(self, instance: str) -> list[Network]:
         running = [router for router in self.router_pods.values() if not router.ended]
@@ -146,12 +156,6 @@ class Kubelet:
         annotations = pod["metadata"].get("annotations", {})
         if annotations.get(READY_AFTER) == "never" and LOADING not in annotations:
             self._annotate(pod, {"op": "replace", "path": _path(READY_AFTER), "value": "0"})
-
-    def _end_router(self, pod: Json) -> None:
-        name = pod["metadata"]["name"]
-        assert wait_until(lambda: name in self.router_pods, seconds=20)
-        self.router_pods[name].end(pod["metadata"].get("deletionGracePeriodSeconds", 30), lambda: self.hurry)
-        self._exit(pod)
 
     def _end(self, pod: Json) -> None:
         assert wait_until(lambda: pod["metadata"]["name"] in self.engines, seconds=20)

@@ -44,6 +44,8 @@ class RouterPod:
         """How each program ended, by container."""
         self.ended = False
         """Whether its end has begun to be final: programs were told to stop, or killed."""
+        self.closed = False
+        """Whether its network is gone too."""
         self._cluster, self._pod, self._programs = cluster, pod, programs
         self._folder, self._account = folder, account
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -77,6 +79,7 @@ class RouterPod:
             thread.start()
         for thread in ends:
             thread.join()
+        self.closed = True
         self.network.close()
 
     def log(self) -> str:

@@ -165,6 +165,11 @@ class Site(Caller):
         account = self.service_account(pod["spec"]["serviceAccountName"], folder)
         return RouterPod(self.cluster, pod, network, programs, folder, account)
 
+    def network_at(self, address: str) -> Network:
+        """Where that address is a Pod's: the network of a router Pod, or the one of the engines."""
+        routers = [one for one in self.kubelet.router_pods.values() if one.address == address and not one.closed]
+        return routers[-1].network if routers else self.network
+
     def listens(self, port: int) -> bool:
         """Whether anything accepts connections to the port at 127.0.0.1 of the network, as a TCP probe asks."""
         try:
