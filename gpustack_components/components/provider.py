@@ -164,6 +164,8 @@ class RolloutProvider(ResourceProvider):
         stays in state.
         """
         from gpustack_components.components.judgement import read_timeouts
+
+        _load_driver()
         from gpustack_components.rollout.converge import teardown
 
         asked = Request.of(_props, is_unknown)
@@ -203,6 +205,8 @@ class RolloutProvider(ResourceProvider):
         from gpustack_components.components.judgement import read_timeouts
         from gpustack_components.components.observation import endpoint_of
         from gpustack_components.components.preview import prepare
+
+        _load_driver()
         from gpustack_components.rollout.converge import converge
 
         hidden = [path for path, _ in paths_of(props, is_unknown)]
@@ -271,9 +275,15 @@ def _allowed(asked: Request, cluster: "Cluster", read: "Callable[[], Judgement]"
         raise rights_missing(cluster, asked.namespace, refused) from None
 
 
+def _load_driver() -> None:
+    """Import what drives rollouts, which previews do without, before four threads do so at once."""
+    with _connecting:
+        import_module("gpustack_components.rollout.converge")
+
+
 def _load() -> None:
-    """Import what any call needs, and build the document models, before four threads do so at once."""
-    for module in ("components.preview", "components.quota", "rollout.converge", "rollout.forecast", "cluster.client"):
+    """Import what a preview needs, and build the document models, before four threads do so at once."""
+    for module in ("components.preview", "components.quota", "rollout.forecast", "cluster.client"):
         import_module(f"gpustack_components.{module}")
     from gpustack_components.api.decode import KINDS
 
