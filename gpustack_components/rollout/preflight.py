@@ -129,9 +129,10 @@ def rights_missing(
 ) -> RolloutRefused:
     """The refusal of a run whose first reads were forbidden: everything it lacks, not only what it met first.
 
-    Without `desired`, of everything a run may do.
+    Without `desired`, of what any deployment needs.
     """
-    sentences = [*_lacking(cluster, namespace, _spared(desired) if desired is not None else frozenset())]
+    spared = _spared(desired) if desired is not None else _ONLY_TOGETHER | _ONLY_RETIRING | _ONLY_ROUTED
+    sentences = [*_lacking(cluster, namespace, spared)]
     return RolloutRefused(*(sentences or [str(refused)]))
 
 
