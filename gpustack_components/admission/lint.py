@@ -58,6 +58,17 @@ ROUTER_TOKEN_COUNTING = Rule(
     paths=("spec.roles[].extraArgs", "spec.roles[].command"),
     severity="warn",
 )
+ROUTER_ENCODER = Rule(
+    id="router-encoder",
+    subject="router",
+    layer="review",
+    when=f"an Encode role stands behind a router that sends it no images to encode: only {shape.PICKER} does, in front of "
+    "an Encode, a Prefill and a Decode role",
+    way_out=f"Declare all three kinds behind {shape.PICKER}, or remove the Encode role.",
+    source="api-and-admission 11; router 11",
+    paths=("spec.roles[].kind",),
+    severity="warn",
+)
 ROLE_FIELDS_DROPPED = Rule(
     id="role-fields-dropped",
     subject="identity",
@@ -82,7 +93,7 @@ CLIENT_CONFIG_MOUNT = Rule(
     severity="warn",
 )
 
-RULES = (API_KEY_UNREADY, ROUTER_TOKEN_COUNTING, ROLE_FIELDS_DROPPED, CLIENT_CONFIG_MOUNT)
+RULES = (API_KEY_UNREADY, ROUTER_TOKEN_COUNTING, ROUTER_ENCODER, ROLE_FIELDS_DROPPED, CLIENT_CONFIG_MOUNT)
 
 
 def warn_api_keys(case: Case, role: RoleCase) -> Iterator[Refusal]:
@@ -119,6 +130,19 @@ def _counts_unasked(image: str) -> bool:
     """Whether the image's tag names a vLLM that counts tokens without being told to; a tag without one names none."""
     version = _VERSION_IN_TAG.search(image.rpartition("/")[2])
     return version is not None and (int(version[1]), int(version[2])) < _COUNTS_ON_REQUEST
+
+
+def warn_encoders(case: Case, role: RoleCase) -> Iterator[Refusal]:
+    """Encoders that hold accelerators and encode nothing."""
+    router = case.spec.router
+    if router is None or not shape.is_idle_encoder(case.spec, role.role):
+        return
+    yield ROUTER_ENCODER.refuse(
+        f"{role.path}.kind",
+        f'{router.name} sends role "{role.role.name}" no images to encode, which only {shape.PICKER} does, and only in '
+        f"front of an Encode, a Prefill and a Decode role; declare all three behind {shape.PICKER}, or remove the role",
+        role.kind,
+    )
 
 
 def warn_dropped_fields(case: Case, role: RoleCase) -> Iterator[Refusal]:

@@ -100,7 +100,12 @@ _DEPLOYMENT_CHECKS: tuple[DeploymentCheck, ...] = (
 )
 _LAST_CHECKS: tuple[DeploymentCheck, ...] = (transport.judge_interface_path, transport.judge_pool_transport)
 """Each runs only while nothing at all was refused before it."""
-_LINTS: tuple[RoleCheck, ...] = (lint.warn_api_keys, lint.warn_dropped_fields, lint.warn_client_config_mounts)
+_LINTS: tuple[RoleCheck, ...] = (
+    lint.warn_api_keys,
+    lint.warn_encoders,
+    lint.warn_dropped_fields,
+    lint.warn_client_config_mounts,
+)
 
 _UPDATE_RULES = {
     **objects.FROZEN,

@@ -11,9 +11,9 @@ def redirected(image: str, settings: Settings) -> str:
     One that names a registry of its own is left as it is; an image of a deployment's own never comes here.
     """
     head, slash, rest = image.partition("/")
-    if not slash or _is_registry(head):
+    if slash and _is_registry(head):
         return image
-    if settings.container_namespace:
+    if slash and settings.container_namespace:
         image = f"{settings.container_namespace}/{rest}"
     return f"{settings.container_registry}/{image}" if settings.container_registry else image
 

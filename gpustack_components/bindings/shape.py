@@ -76,6 +76,11 @@ def is_encoded(spec: "ModelDeploymentSpec") -> bool:
     return spec.router is not None and spec.router.name == PICKER and {"Encode", "Prefill", "Decode"} <= kinds
 
 
+def is_idle_encoder(spec: "ModelDeploymentSpec", role: "Role") -> bool:
+    """Whether the role encodes behind a router that sends it no images: no picker, or not all three kinds."""
+    return spec.router is not None and kind(role) == "Encode" and not is_encoded(spec)
+
+
 def tokenizer(spec: "ModelDeploymentSpec") -> "Role":
     """The role whose servers count tokens for the picker: the first by name that is Prefill, else Server, else of any
     kind (router sheet 10)."""

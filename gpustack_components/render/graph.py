@@ -11,7 +11,7 @@ from gpustack_components.admission.volumes import meet
 from gpustack_components.api.names import ROUTER_SERVICE_PORT, role_service, router_name
 from gpustack_components.bindings.kv_cache import CLIENT_CONFIG_PATH
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
-from gpustack_components.bindings.shape import PICKER, is_pair
+from gpustack_components.bindings.shape import PICKER, is_idle_encoder, is_pair
 from gpustack_components.render.documents import client_document, transfer_document
 from gpustack_components.render.services import every_member_serves
 from gpustack_components.render.sidecar import ROUTING_PROXY
@@ -32,7 +32,8 @@ def diagram(resolved: ResolvedDeployment) -> str:
     store = f"store {resolved.store.pool} at {resolved.store.endpoint}" if resolved.store else "no store"
     lines = [f"{resolved.namespace}/{resolved.name}: {resolved.engine}, {router}, {store}", ""]
     if spec.router:
-        reached = ", ".join(role.name for role in resolved.roles)
+        split = is_pair(spec)
+        reached = ", ".join(r.name for r in resolved.roles if not (split and is_idle_encoder(spec, r.declared)))
         copies = f", {resolved.router.replicas} Pods" if resolved.router and resolved.router.replicas > 1 else ""
         front = f"{router_name(resolved.name)}:{ROUTER_SERVICE_PORT} ({router}{copies})"
         lines += [f"callers -> {front} -> {reached}", ""]
@@ -104,6 +105,12 @@ def _mistakes(resolved: ResolvedDeployment) -> Iterator[str]:
         elif lost_leg:
             name = spec.router.name if spec.router else ""
             yield (f"{role.name} hands over no block: behind {name} an Ascend role has no transfer leg; use {PICKER}")
+    for role in resolved.roles:
+        if is_idle_encoder(spec, role.declared):
+            yield (
+                f"{role.name} gets no images to encode: only {PICKER} sends them, in front of Encode, Prefill and "
+                "Decode; declare all three behind it"
+            )
     families = {role.family for role in halves if not role.take_over}
     if is_pair(spec) and "vllm-ascend" in families and len(families) > 1:
         yield "prefill and decode speak different handshakes and no transfer forms; put both on one manufacturer"

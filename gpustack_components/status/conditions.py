@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gpustack_components.api.command_line.owned import SGLANG
 from gpustack_components.api.model_deployment import ModelDeployment, Role
 from gpustack_components.cluster import keys, readings
 from gpustack_components.cluster.readings import each
@@ -152,12 +153,14 @@ def kv_events_publishing(judged: Judged) -> Condition | None:
         return judged.before("KVEventsPublishing")
     unmanaged = {role.name for role in judged.roles if role.unmanaged}
     for role in spec.roles:
-        if role.kind == "Decode":
+        if role.kind in ("Decode", "Encode"):
             continue
         if role.name in unmanaged or role.command:
             return says("Unknown", "RoleUnmanaged", f"Role {role.name} runs a command line of its own.")
         if not expected.publishes.get(role.name, False):
             return says("False", "PublisherDisabled", f"Role {role.name} publishes no KV events.")
+    if spec.engine.name == SGLANG:
+        return says("False", "PublisherDisabled", "SGLang roles publish no KV events.")
     return says("True", "Publishing", "Every role that produces KV blocks publishes its events.")
 
 

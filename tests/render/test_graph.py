@@ -42,6 +42,13 @@ def test_the_diagram_says_which_members_answer(role: Json, fronted: str) -> None
     assert graph(build.resolved(build.deployment(roles=[role]))).endswith(fronted)
 
 
+def test_the_diagram_leaves_out_encoders_that_the_router_sends_nothing() -> None:
+    roles = [ENCODER, *build.pair()]
+    for name, reached in (("llm-d-router", "encode, prefill, decode"), ("vllm-router", "prefill, decode")):
+        drawn = graph(build.resolved(build.deployment(roles=roles, router={"name": name})))
+        assert f"({name}) -> {reached}\n" in drawn
+
+
 def of(
     engine: str = "vLLM", roles: list[Json] | None = None, bound: list[object] | None = None, **spec: Any
 ) -> tuple[str, ...]:
@@ -55,6 +62,7 @@ def mounting(path: str) -> Json:
 OVER, INSIDE = mounting("/etc/gpustack/kvcache"), mounting("/etc/gpustack/kvcache/mooncake.json")
 BESIDE = mounting("/etc/gpustack/kvcache-of-mine")
 NPU = build.instance_type("npu", "ascend")
+ENCODER = {"name": "encode", "kind": "Encode"}
 CASES: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "a routed pair": (of(**LLM_D), []),
     "a routed pair with a store": (of(bound=build.store(), **LLM_D, **CACHE), []),
@@ -63,6 +71,12 @@ CASES: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "a pair without a router": (of(), ["spec.router"]),
     "a pair with a store and no router": (of(bound=build.store(), **CACHE), ["spec.router"]),
     "half a pair": (of(roles=build.pair()[:1], **LLM_D), ["prefill is half of a pair"]),
+    "an encoder behind a picker": (of(roles=[ENCODER, *build.pair()], **LLM_D), []),
+    "an encoder behind an argv router": (
+        of(roles=[ENCODER, *build.pair()], router={"name": "vllm-router"}),
+        ["encode gets no images to encode: only llm-d-router sends them"],
+    ),
+    "an encoder that nothing routes to": (of(roles=[ENCODER]), []),
     "an Ascend pair behind vllm-router": (
         of(bound=[build.instance_type(manufacturer="ascend")], router={"name": "vllm-router"}),
         ["prefill hands over no block", "decode hands over no block"],

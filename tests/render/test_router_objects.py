@@ -238,7 +238,8 @@ class TestImages:
             (MIRROR, "ghcr.io/llm-d/x:1", "ghcr.io/llm-d/x:1"),
             (MIRROR, "localhost/x:1", "localhost/x:1"),
             (MIRROR, "host:5000/x:1", "host:5000/x:1"),
-            ({"container-registry": "r.io"}, "x:1", "x:1"),
+            ({"container-registry": "r.io"}, "x:1", "r.io/x:1"),
+            (MIRROR, "x:1", "registry.example.com:5000/x:1"),
         ],
     )
     def test_a_reference_that_names_a_registry_stays(self, settings: Json, image: str, pulled: str) -> None:
@@ -273,6 +274,11 @@ class TestImages:
         assert {one["imagePullPolicy"] for one in routers.containers(objects).values()} == {"Never"}
         assert routers.template(objects)["spec"]["imagePullSecrets"] == [{"name": "a"}, {"name": "b"}]
         assert "imagePullSecrets" not in routers.template(routed("llm-d-router"))["spec"]
+
+    def test_a_secret_stated_twice_is_named_once_or_server_side_apply_refuses_the_deployment(self) -> None:
+        stated = {"imagePullSecrets": [{"name": "b"}, {"name": "a"}, {"name": "b"}]}
+        found = routers.template(routed("vllm-router", router=stated))["spec"]
+        assert found["imagePullSecrets"] == [{"name": "b"}, {"name": "a"}]
 
 
 class TestHardening:

@@ -46,6 +46,8 @@ def reported(section: str, case: dict[str, Any]) -> StatusDocument:
         spec["kvCache"] = {"poolRef": {"name": "pool"}}
     if "weights" in case:
         spec["model"] = {"name": "m", "artifactRef": {"name": "weights"}}
+    if "engine" in case:
+        spec["engine"] = {"name": case["engine"], "image": "i"}
     document = deployment(case.get("roles", [{"replicas": 3}]), **spec)
     options = {key: case[key] for key in ("floor", "current", "cache_hold", "weights_hold", "publishes") if key in case}
     options["created"] = frozenset(map(tuple, case.get("created", ())))

@@ -83,7 +83,8 @@ def _pod(resolved: ResolvedDeployment, router: ResolvedRouter) -> dict[str, Any]
         "containers": [_proxy(resolved), _picker(resolved)] if router.picks else [_argv_router(resolved)],
     }
     if router.declared.image_pull_secrets:
-        pod["imagePullSecrets"] = [{"name": secret.name} for secret in router.declared.image_pull_secrets]
+        once = dict.fromkeys(secret.name for secret in router.declared.image_pull_secrets)
+        pod["imagePullSecrets"] = [{"name": name} for name in once]
     if router.picks:
         pod["volumes"] = [{"name": _CONFIG, "configMap": {"name": router_name(resolved.name)}}]
     return pod
