@@ -62,8 +62,8 @@ ROUTER_ENCODER = Rule(
     id="router-encoder",
     subject="router",
     layer="review",
-    when=f"an Encode role stands behind a router that sends it no images to encode: only {shape.PICKER} does, in front of "
-    "an Encode, a Prefill and a Decode role",
+    when=f"an Encode role stands behind a router that sends it no images to encode: only {shape.PICKER} does, in front "
+    "of an Encode, a Prefill and a Decode role",
     way_out=f"Declare all three kinds behind {shape.PICKER}, or remove the Encode role.",
     source="api-and-admission 11; router 11",
     paths=("spec.roles[].kind",),
