@@ -70,14 +70,15 @@ class Narrator:
             if seat[1] is not None:
                 self._waiting.setdefault((seat[0], seat[1]), now)
         for seat, since in list(self._waiting.items()):
-            if seat not in admission and any(member.live and not member.gated for member in observed.at(*seat)):
+            members = observed.at(*seat)
+            if seat not in admission and members and all(one.live and not one.gated for one in members):
                 del self._waiting[seat]
                 self._said.pop(("admission", *seat), None)
                 self._unready.setdefault(seat, self._created.get(seat, since))
                 self._line(*seat, f"admitted after {span(now - since)}")
         for seat, since in list(self._unready.items()):
-            members = [member for member in observed.at(*seat) if member.live]
-            if members and all(member.ready for member in members):
+            members = observed.at(*seat)
+            if members and all(one.live and one.ready for one in members):
                 del self._unready[seat]
                 self._line(*seat, f"ready after {span(now - since)}")
         for place_, since in list(self._deleted.items()):
