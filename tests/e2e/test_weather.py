@@ -40,7 +40,7 @@ def test_a_preemption_in_mid_rollout_ends_the_run_with_kueues_words_and_the_next
     new_case: NewCase,
 ) -> None:
     case = new_case(cards=3, exit_after=1)
-    case.change(timeouts={"admission": "8s", "ready": "60s", "drain": "60s"})
+    case.change(timeouts={"admission": "15s", "ready": "60s", "drain": "60s"})
     case.deploy(case.role(3))
     case.stack.up().expect(0)
 
@@ -53,7 +53,7 @@ def test_a_preemption_in_mid_rollout_ends_the_run_with_kueues_words_and_the_next
         assert waiting.code != 0, waiting.output
         said = " ".join(waiting.output.split())
         assert "qwen did not converge:" in said
-        assert "not admitted after 8." in said and "insufficient unused quota for nvidia.com/gpu" in said
+        assert "not admitted after 15 s" in said and "insufficient unused quota for nvidia.com/gpu" in said
         assert "Free or raise the queue's quota, or lower replicas, then run again" in said
 
         case.cluster.delete(POD, case.namespace, "rival")

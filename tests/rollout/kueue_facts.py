@@ -31,7 +31,8 @@ from tests.rollout.side_by_side import CPU, eventually
 REPLICAS, SIZE, STRUCK = 2, 2, 1
 QUOTA = REPLICAS * SIZE
 PATIENT = Timeouts(admission=60, drain=60, ready=60, lease=5)
-BRIEF = Timeouts(admission=8, drain=8, ready=60, lease=5)
+BRIEF = Timeouts(admission=4, drain=60, ready=60, lease=5)
+WAITING = Timeouts(admission=20, drain=60, ready=60, lease=5)
 PRIORITY = Kind("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False)
 FINALIZERS = [{"op": "remove", "path": "/metadata/finalizers"}]
 
@@ -253,6 +254,8 @@ class Row:
     """Whether the run that follows also brings a new configuration."""
     waits: str = ""
     """What that run says it waits for when it ends before `relief`; empty when it converges."""
+    patience: Timeouts = WAITING
+    """How long it waits for that."""
     certain: bool = True
     """Whether it must wait: of two groups that are due for the same quota either may be the first."""
     relief: Harm | None = None
@@ -301,6 +304,7 @@ ROWS = (
         "a tool kept its Workload without Pods",
         keep_quota_without_pods,
         waits="which none of its Pods owns",
+        patience=Timeouts(admission=20, drain=8, lease=5),
         relief=delete_kept_workload,
     ),
     Row("its Workload lost its finalizer and was deleted", both(strip_workload, delete_workload)),
@@ -349,9 +353,12 @@ def strike(lab: Lab, row: Row, code: str) -> None:
     scene = Scene(lab)
     row.harm(scene)
     if row.waits:
-        waiting = lab.up(server=role(config), timeouts=BRIEF)
+        said = len(lab.lines)
+        waiting = lab.up(server=role(config), timeouts=row.patience)
         assert waiting.phase == "Incomplete" or not row.certain
         assert all(row.waits in reason for reason in waiting.reasons), waiting.reasons
+        held = [reason.partition(":")[0] for reason in waiting.reasons]
+        assert not any(line.startswith(f"{one}  admitted") for one in held for line in lab.lines[said:])
     if row.relief is not None:
         row.relief(scene)
     outcome = lab.up(server=role(config), timeouts=PATIENT)
