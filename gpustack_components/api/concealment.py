@@ -14,9 +14,11 @@ HIDDEN = "(not shown: it may be a secret)"
 """Stands for a value that may be a secret."""
 
 _REFERENCES = frozenset(("imagePullSecrets", "secret", "secretRef", "secretKeyRef"))
-_TELLING = re.compile(
-    r"(token|password|passwd|passphrase|secret|credentials?|api_?key|auth|private_?key)\Z", re.IGNORECASE
-)
+_WORDS = r"(?:token|password|passwd|passphrase|secret|credentials?|auth|(?:api|access|private|signing)[-_]?key)"
+_TELLING = re.compile(rf"{_WORDS}\Z", re.IGNORECASE)
+_ASSIGNED = re.compile(rf"""(?P<name>[\w-]*{_WORDS}(?:=|"\s*:\s*(?=")))(?:"[^"]*"|'[^']*'|[^\s"']+)""", re.IGNORECASE)
+_FOLLOWED = re.compile(rf"""(?P<name>--[\w-]*{_WORDS}(?:\s+|"\s*,\s*"))(?!-)[^\s"']+""", re.IGNORECASE)
+_USER = re.compile(r"""(?P<name>//)[^/@\s"']+(?=@)""")
 _NAMES = frozenset(("artifactRef", "poolRef"))
 
 
@@ -31,6 +33,19 @@ def hides(location: Location) -> bool:
         if step == "env":
             return location[index + 2 :] != ("name",)
     return False
+
+
+def telling(name: str) -> bool:
+    """Whether the name of a variable or a flag says that its value is a secret: `HF_TOKEN`, `--api-key`."""
+    return _TELLING.search(name) is not None
+
+
+def concealed_text(text: str) -> str:
+    """The text of an argument, a variable or a document without what is assigned in it to a telling name or stands as
+    the user of a URL."""
+    for pattern in (_ASSIGNED, _FOLLOWED, _USER):
+        text = pattern.sub(rf"\g<name>{HIDDEN}", text)
+    return text
 
 
 def concealed(location: Location, value: Any) -> Any:

@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
+from gpustack_components.api.concealment import concealed_text
+
 DeliveryMode = Literal["Engine", "Node"]
 """How a hub artifact reaches the engine: downloaded by the engine, or mounted by the node plugin (bindings sheet
 5.2)."""
@@ -164,8 +166,10 @@ def _read(key: str, default: Any, value: Any) -> Any:
         raise ValueError(f"expected Engine or Node, found {value!r}")
     if key == "model_artifact_https_proxy" and text:
         _check_proxy(text)
-    if key.endswith("_endpoint") and not urlsplit(text).hostname:
-        raise ValueError(f"expected a URL such as {default}, found {value!r}")
+    if key.endswith("_endpoint"):
+        if not urlsplit(text).hostname:
+            raise ValueError(f"expected a URL such as {default}, found {concealed_text(text)!r}")
+        _check_no_user(text, "an endpoint")
     if key.endswith("_image") and not text:
         raise ValueError(f"expected an image reference such as {default}, found {value!r}")
     if key.startswith("container_") and _NO_PART_OF_AN_IMAGE.search(text):
@@ -217,7 +221,12 @@ def _check_proxy(text: str) -> None:
     url = urlsplit(text)
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ValueError("expected an http or https URL with a host")
+    _check_no_user(text, "a proxy")
+
+
+def _check_no_user(text: str, what: str) -> None:
+    url = urlsplit(text)
     if url.username or url.password:
         raise ValueError(
-            "the URL carries credentials, which would be readable on every Pod; name a proxy that needs none"
+            f"the URL carries credentials, which would be readable on every Pod; name {what} that needs none"
         )

@@ -124,7 +124,7 @@ def _resolved(
 
 
 def as_json(compared: Sequence[Compared]) -> Json:
-    """The differences as other tools read them; values are whole."""
+    """The differences as other tools read them; values are whole but for what may be a secret."""
     return {
         "deployments": [
             {

@@ -69,7 +69,12 @@ def explain_pods(
     replica, seat = ordinal or 0, member or 0
     return [
         ExplainedPod(
-            deployment.namespace, deployment.name, each.name, replica, seat, explain(deployment, each, replica, seat)
+            deployment.namespace,
+            deployment.name,
+            each.name,
+            replica,
+            seat,
+            tuple(line.shown() for line in explain(deployment, each, replica, seat)),
         )
         for deployment in resolved
         for each in deployment.roles
@@ -82,15 +87,22 @@ def explain_routers(resolved: "Sequence[ResolvedDeployment]") -> list[ExplainedR
     from gpustack_components.render.router.explain import explain_router
 
     return [
-        ExplainedRouter(one.namespace, one.name, one.router.name, explain_router(one))
+        ExplainedRouter(one.namespace, one.name, one.router.name, tuple(line.shown() for line in explain_router(one)))
         for one in resolved
         if one.router is not None
     ]
 
 
 def as_json(pods: Sequence[ExplainedPod], routers: Sequence[ExplainedRouter]) -> Json:
-    """The reasons as other tools read them; values are whole."""
-    return {"pods": [asdict(pod) for pod in pods], "routers": [asdict(router) for router in routers]}
+    """The reasons as other tools read them; values are whole but for what may be a secret."""
+    return {"pods": [_plain(pod) for pod in pods], "routers": [_plain(router) for router in routers]}
+
+
+def _plain(one: ExplainedPod | ExplainedRouter) -> Json:
+    plain = asdict(one)
+    for line in plain["explained"]:
+        del line["secret"]
+    return plain
 
 
 def lines(pods: Sequence[ExplainedPod], routers: Sequence[ExplainedRouter]) -> Iterator[str]:

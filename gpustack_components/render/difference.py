@@ -23,9 +23,9 @@ class Change:
     name: str
     """Flag, variable, key or field."""
     before: str | None
-    """What was rendered; None when it is new."""
+    """What was rendered, without text that may be a secret; None when it is new."""
     after: str | None
-    """What is rendered now; None when it is gone."""
+    """What is rendered now, in the same way; None when it is gone."""
     rule: str
     """The rule behind it, with its section of the rendering sheet."""
     field: str
@@ -127,10 +127,12 @@ def _changes(before: tuple[Explained, ...], after: tuple[Explained, ...]) -> Ite
     for key, line in new.items():
         was = old.get(key)
         if was is None or was.value != line.value:
-            yield Change(line.part, line.name, was.value if was else None, line.value, line.rule, line.field)
+            now = line.shown()
+            yield Change(now.part, now.name, was.shown().value if was else None, now.value, now.rule, now.field)
     for key, line in old.items():
         if key not in new:
-            yield Change(line.part, line.name, line.value, None, line.rule, line.field)
+            gone = line.shown()
+            yield Change(gone.part, gone.name, gone.value, None, gone.rule, gone.field)
 
 
 def _numbered(lines: tuple[Explained, ...]) -> dict[tuple[str, str, int], Explained]:

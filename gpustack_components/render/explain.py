@@ -5,10 +5,13 @@ Made from the same values that are rendered, so an explanation cannot drift from
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal
 
+from gpustack_components.api.concealment import HIDDEN, concealed_text, telling
 from gpustack_components.api.names import leader_address
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.cluster import keys
@@ -38,6 +41,7 @@ Part = Literal[
     "document",
 ]
 """What kind of thing in a Pod or a router is explained."""
+_FLAG = re.compile(r"--[\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,13 @@ class Explained:
     """The rule that put it there, with its section of the rendering sheet."""
     field: str
     """The input it comes from; empty for a constant of the product."""
+    secret: bool = False
+    """Whether the value is a secret by its name, written out where a reference should stand."""
+
+    def shown(self) -> "Explained":
+        """The same without text that may be a secret."""
+        name = HIDDEN if self.secret and self.part == "argument" else concealed_text(self.name)
+        return replace(self, name=name, value=HIDDEN if self.secret else concealed_text(self.value))
 
 
 def explain(
@@ -63,12 +74,30 @@ def explain(
     role = resolved.role(role) if isinstance(role, str) else role
     pod = render_replica(resolved, role, ordinal).members[member]
     shared = template(resolved, role)
-    return (
-        *_metadata(pod, role, shared),
-        *_pod_fields(pod["spec"], role),
-        *_main(resolved, role, shared, pod["spec"]["containers"][shared.main_index], ordinal),
-        *_sidecar(resolved, role),
+    main = pod["spec"]["containers"][shared.main_index]
+    lines = chain(
+        _metadata(pod, role, shared),
+        _pod_fields(pod["spec"], role),
+        _main(resolved, role, shared, main, ordinal),
+        _sidecar(resolved, role),
     )
+    return tuple(secrets_told(lines))
+
+
+def secrets_told(lines: Iterable[Explained]) -> Iterator[Explained]:
+    """The lines, those whose value is a secret by the name of its variable or of the flag before it marked so."""
+    flagged = False
+    for line in lines:
+        if line.part == "argument":
+            secret = flagged and not line.value.startswith("-")
+            yield replace(line, secret=True) if secret else line
+            flagged = secret or (_FLAG.fullmatch(line.value) is not None and telling(line.value))
+        else:
+            yield replace(line, secret=True) if line.part == "env" and _written_out(line) else line
+
+
+def _written_out(line: Explained) -> bool:
+    return telling(line.name) and not line.value.startswith('{"secretKeyRef"')
 
 
 def _line(part: Part, name: str, value: Any, origin: Origin) -> Explained:

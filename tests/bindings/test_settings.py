@@ -78,6 +78,7 @@ def test_values_are_read_as_a_setting_object_or_yaml_spells_them(name: str, valu
         ("model-artifact-https-proxy", "socks5://proxy", ["http"]),
         ("model-artifact-https-proxy", "http://user:secret@proxy", ["credentials"]),
         ("model-artifact-huggingface-endpoint", "huggingface.co", ["URL", "https://huggingface.co"]),
+        ("model-artifact-modelscope-endpoint", "https://user:secret@hub.example.com", ["credentials", "an endpoint"]),
         ("kv-cache-backend-image", "", ["image"]),
         ("accelerator-resource-names", "nvidia.com/gpu", ["mapping"]),
         ("accelerator-resource-names", {"nvidia": 1}, ["text"]),
@@ -99,9 +100,11 @@ def test_a_value_that_cannot_be_read_is_named_with_the_way_out(name: str, value:
     assert all(word in caught.value.problems[0] for word in words)
 
 
-def test_credentials_of_a_proxy_are_not_repeated_in_the_fault() -> None:
+@pytest.mark.parametrize("name", ["model-artifact-https-proxy", "model-artifact-huggingface-endpoint"])
+@pytest.mark.parametrize("url", ["http://user:hunter2@proxy", "//user:hunter2@", "http://user:hunter2@:80"])
+def test_credentials_in_a_url_are_not_repeated_in_the_fault(name: str, url: str) -> None:
     with pytest.raises(InvalidSettings) as caught:
-        Settings.from_mapping({"model-artifact-https-proxy": "http://user:hunter2@proxy"})
+        Settings.from_mapping({name: url})
     assert "hunter2" not in str(caught.value)
 
 

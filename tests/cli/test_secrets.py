@@ -2,15 +2,21 @@
 that is referred to is never read."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpustack_components.api.encode import encode
+from gpustack_components.cli import status as status_command
+from gpustack_components.cli.output import TableYamlOrJson
+from gpustack_components.cli.standing import call_lines, find
+from gpustack_components.cli.standing_text import plain_lines
 from gpustack_components.cluster.port import Json, Kind, Listing
 from gpustack_components.components.preview import prepare, preview, recheck
 from gpustack_components.components.request import Request
@@ -96,7 +102,7 @@ def literal(document: Json) -> bool:
     )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(documents=pasted(), form=st.sampled_from(["text", "json"]))
 def test_a_secret_pasted_in_the_place_of_its_reference_is_not_repeated(
     cli: Callable[..., Any], tmp_path: Any, documents: list[Json], form: str
@@ -107,14 +113,97 @@ def test_a_secret_pasted_in_the_place_of_its_reference_is_not_repeated(
         ("check", "-f", str(file)),
         ("check", "-f", str(file), "--old", str(file)),
         ("render", "-f", str(file), "--graph"),
+        ("render", "-f", str(file), "--explain"),
+        ("render", "-f", str(file), "--diff", str(file)),
         ("plan", "-f", str(file), "--observed", str(tmp_path / "none.json")),
     ):
         (tmp_path / "none.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": []}))
         as_json = ("-o", "json") if form == "json" and "--graph" not in command else ()
         ran = cli(*command, *as_json)
-        accepted = command[0] == "check" and as_json and literal(documents[0])
+        carried = (command[0] == "check" and as_json) or "--explain" in command
+        accepted = carried and literal(documents[0])
         assert MARKER not in ran.err
         assert accepted or MARKER not in ran.out, ran.out
+
+
+LITERALS: dict[str, dict[str, Any]] = {
+    "a variable": {"env": [{"name": "HF_TOKEN", "value": MARKER}]},
+    "a key": {"env": [{"name": "MODELS_API_KEY", "value": MARKER}, {"name": "SOME_ACCESS_KEY", "value": MARKER}]},
+    "the user of a URL": {"env": [{"name": "HTTPS_PROXY", "value": f"http://me:{MARKER}@proxy:3128"}]},
+    "a flag": {"extraArgs": ["--api-key", MARKER, MARKER, "--max-model-len=8192"]},
+    "a flag in one word": {"extraArgs": [f"--hf_token={MARKER}"]},
+    "a document": {"extraArgs": ["--additional-config", json.dumps({"hub": {"password": MARKER}})]},
+    "a line of a shell": {
+        "command": ["sh", "-c", f"export HUB_TOKEN={MARKER}; vllm serve x --api-key {MARKER} --port 8000"]
+    },
+}
+"""Secrets written out in a deployment that is accepted, where their names tell what they are."""
+
+
+def secretive(names: Iterable[str], *, routed: bool = False) -> list[Json]:
+    """A deployment that writes these out, and its type."""
+    role: dict[str, Any] = {**ROLE}
+    for name in names:
+        role |= {key: [*role.get(key, []), *value] for key, value in LITERALS[name].items()}
+    router = {"name": "vllm-router", "extraArgs": ["--api-key", MARKER]} if routed else None
+    document = build.merged(encode(build.deployment()), {"spec": {"roles": [role], "router": router}})
+    return [document, encode(build.instance_type())]
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=st.sets(st.sampled_from([*LITERALS])), after=st.sets(st.sampled_from([*LITERALS])), routed=st.booleans())
+def test_a_secret_written_out_is_in_the_manifests_that_carry_it_and_in_no_view_of_them(
+    cli: Callable[..., Any], tmp_path: Any, before: set[str], after: set[str], routed: bool
+) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(yaml.safe_dump_all(secretive(sorted(before), routed=routed)))
+    new.write_text(yaml.safe_dump_all(secretive(sorted(after), routed=True)))
+    carried = cli("render", "-f", str(new))
+    assert carried.code == 0 and MARKER in carried.out
+    for view in (("--explain",), ("--diff", str(old)), ("--graph",)):
+        for form in ("text", "json"):
+            ran = cli("render", "-f", str(new), *view, "-o", form)
+            assert ran.code == 0, ran.err
+            assert MARKER not in ran.out + ran.err, ran.out
+            shown = "(not shown: it may be a secret)" in ran.out
+            assert shown or view == ("--graph",) or ("--diff" in view and before == after), ran.out
+
+
+def test_status_and_plan_repeat_no_secret_of_what_stands(
+    cli: Callable[..., Any], tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [document, _] = secretive(["a variable", "the user of a URL", "a flag"])
+    cluster = Guarded()
+    judgement = prepare(Request(document, owner=OWNER), cluster)
+    assert judgement.resolved is not None and judgement.document is not None, judgement.sentences
+    wanted = Wanted.of(judgement.resolved, encode(judgement.document), owner=OWNER, holder="test")
+    view = SimulatedView(cluster, build.NAMESPACE, "qwen", Random(1))
+    converge(cluster, wanted, view=view, timeouts=Timeouts(lease=0), progress=print, clock=cluster.clock)
+    pods = [obj for (kind, _), obj in cluster.objects.items() if kind == "Pod"]
+    assert MARKER in json.dumps(pods, default=str)
+    for closely in (False, True):
+        found = find(cluster, build.NAMESPACE, "qwen", closely=closely)
+        for form in TableYamlOrJson:
+            status_command._show(found, call_lines(found), closely, form)
+        for line in plain_lines(found, closely, datetime.now(UTC)):
+            print(line)
+    shown = capsys.readouterr()
+    assert "qwen" in shown.out and MARKER not in shown.out + shown.err, shown.out
+    assert "Secret" not in cluster.asked
+
+    items = [
+        {"apiVersion": "v1", "kind": kind, **obj, "metadata": {"uid": name, **obj["metadata"]}}
+        for (kind, name), obj in cluster.objects.items()
+    ]
+    snapshot = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, default=str)
+    (tmp_path / "observed.json").write_text(snapshot)
+    edited = secretive(["a variable", "a key", "a flag in one word"])
+    (tmp_path / "edited.yaml").write_text(yaml.safe_dump_all(edited))
+    for form in ("text", "json"):
+        files = ("-f", str(tmp_path / "edited.yaml"), "--observed", str(tmp_path / "observed.json"))
+        ran = cli("plan", *files, "-o", form)
+        assert ran.code == 0, ran.err + ran.out
+        assert "server" in ran.out and MARKER not in ran.out + ran.err, ran.out
 
 
 def test_a_broken_file_is_refused_without_what_it_holds(cli: Callable[..., Any], tmp_path: Any) -> None:

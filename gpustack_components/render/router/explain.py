@@ -11,7 +11,7 @@ from typing import Any, cast
 from gpustack_components.bindings.resolve import ResolvedDeployment
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import Json
-from gpustack_components.render.explain import Explained, Part
+from gpustack_components.render.explain import Explained, Part, secrets_told
 from gpustack_components.render.origin import Origin, Segment
 from gpustack_components.render.router.arguments import picker_arguments, proxy_arguments, router_arguments
 from gpustack_components.render.router.config_map import documents
@@ -61,7 +61,7 @@ _CONTAINER: dict[str, Origin] = {
 
 def explain_router(resolved: ResolvedDeployment) -> tuple[Explained, ...]:
     """Everything in the deployment's router, object by object; nothing without one."""
-    return tuple(line for manifest in router_objects(resolved) for line in _object(resolved, manifest))
+    return tuple(secrets_told(line for manifest in router_objects(resolved) for line in _object(resolved, manifest)))
 
 
 def _object(resolved: ResolvedDeployment, manifest: Json) -> Iterator[Explained]:
