@@ -45,6 +45,8 @@ class Kubelet:
         """Starts what a router Pod runs; None leaves router Pods alone."""
         self.router_pods: dict[str, RouterPod] = {}
         """Every router Pod that ever ran, by name."""
+        self.missing_image = ""
+        """An image that cannot be pulled, so that a router Pod of it never starts."""
         self.hurry = False
         """Whether Pods exit at once from now on, without being drained."""
         self.drains: dict[str, float] = {}
@@ -132,6 +134,10 @@ class Kubelet:
     def _run_router(self, pod: Json) -> None:
         """The life of a router Pod, in one thread: its programs end with the thread that started them."""
         assert self.routers is not None
+        if any(container["image"] == self.missing_image for container in pod["spec"]["containers"]):
+            self._graces[pod["metadata"]["name"]].get()
+            self._exit(pod)
+            return
         router = self.routers(pod)
         with self._reaching:
             self.router_pods[pod["metadata"]["name"]] = router
