@@ -167,7 +167,7 @@ class Stack:
     def start(self, *arguments: str) -> Background:
         """Start a Pulumi command in the project's directory."""
         process = subprocess.Popen(
-            ["pulumi", *arguments, "--non-interactive"],
+            ["pulumi", "--non-interactive", *arguments],
             cwd=self.program,
             env=self.environment,
             stdin=subprocess.DEVNULL,

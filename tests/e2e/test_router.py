@@ -15,7 +15,7 @@ from sandbox.cluster import Sandbox
 from sandbox.processes import wait_until
 from tests.e2e.case import Case, audit_position, audited
 from tests.routers import programs
-from tests.routers.calls import Load
+from tests.routers.calls import InFlight, Load
 from tests.routers.endpoint import Endpoint
 from tests.routers.kubelet import HANG, READY_AFTER
 from tests.routers.router_pod import RouterPod
@@ -42,13 +42,11 @@ ROUTER_KINDS = (
     Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
     Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
 )
-
-
 MODEL = "Qwen/Qwen3-8B"
 ON = {"model-deployment-endpoint-qualification": True}
 
 
-def pair(case: Case, engine: str, prefill: int = 1, decode: int = 1, **router: Any) -> Json:
+def pair(case: Case, engine: str, prefill: int, decode: int, **router: Any) -> Json:
     """A Prefill/Decode pair of one card a replica."""
     return {
         "model": {"name": MODEL},
@@ -77,12 +75,6 @@ def node(sandbox: Sandbox) -> Iterator[str]:
     )
     yield name
     cluster.delete(NODE, None, name)
-
-
-def edit_routers(case: Case, **fields: Any) -> None:
-    for spec in case.values["deployments"].values():
-        spec["router"].update(fields)
-    case.save()
 
 
 def engines(case: Case, name: str | None = None) -> set[str]:
@@ -134,12 +126,12 @@ def logs(site: Site) -> str:
 
 
 @contextmanager
-def nobody_waits(site: Site, case: Case, *names: str) -> Iterator[None]:
-    """Clients call these deployments while the block runs, and each gets every answer whole."""
-    loads = {name: Load(called(site, case, name), clients=2, tokens=15) for name in names}
-    with ExitStack() as running:
+def no_request_is_lost(site: Site, case: Case, *names: str) -> Iterator[None]:
+    """Clients call these deployments while the block runs, and each gets every answer, whole."""
+    loads = {name: Load(called(site, case, name), clients=2, tokens=20) for name in names}
+    with ExitStack() as clients:
         for load in loads.values():
-            running.enter_context(load)
+            clients.enter_context(load)
         yield
     for name, load in loads.items():
         assert load.lost == [], f"{name}\n{logs(site)}"
@@ -157,13 +149,15 @@ def test_a_pair_behind_each_router_answers_through_its_edits_its_rollout_and_its
     case = new_case(cards=16, nodes=node)
     for name, (engine, router) in ROUTED.items():
         prefill = 1 if name == "picked" else 3
-        case.values["deployments"][name] = pair(case, engine, prefill, 3, name=router, requestTimeoutSeconds=20)
-    case.change(annotations={HANG: "true", READY_AFTER: "never"})
+        case.values["deployments"][name] = pair(case, engine, prefill, 3, name=router, requestTimeoutSeconds=30)
+    long = {"admission": "60s", "ready": "60s", "drain": "60s"}
+    case.change(annotations={HANG: "true", READY_AFTER: "never"}, timeouts=long)
     with open_site(sandbox.kubeconfig, case.namespace, tmp_path, model=MODEL, programs=programs.install()) as site:
-        _from_first_up_to_destroy(case, site)
+        site.kubelet.missing_image = "registry.local/no/such:image"
+        _from_first_up_to_destroy(case, site, sandbox)
 
 
-def _from_first_up_to_destroy(case: Case, site: Site) -> None:
+def _from_first_up_to_destroy(case: Case, site: Site, sandbox: Sandbox) -> None:
     specs = case.values["deployments"]
     run = case.stack.up().expect(0)
     address = {name: f"http://{name}-router.{case.namespace}.svc:8000" for name in ROUTED}
@@ -181,26 +175,11 @@ def _from_first_up_to_destroy(case: Case, site: Site) -> None:
             assert (answer.status, answer.tokens, answer.complete) == (200, 3, True)
             assert f"{name}-decode-" in answer.by
 
-    served, first_routers = engines(case), {name: set(router_pods(case, name)) for name in ROUTED}
-    with nobody_waits(site, case, *ROUTED):
-        specs["picked"]["router"].update(requestTimeoutSeconds=10, extraArgs=["--v=4"], image="registry.local/epp:v9")
-        specs["qwen"]["router"].update(requestTimeoutSeconds=30, extraArgs=["--policy", "round_robin"])
-        specs["gated"]["router"].update(replicas=2)
-        case.save()
-        case.stack.up().expect(0)
-        assert engines(case) == served, "no engine Pod is touched by an edit of its router"
-        for name in ("picked", "qwen"):
-            assert wait_until(lambda name=name: len(running(site, name)) == 1, seconds=40), "the old one has left"
-    for name in ("picked", "qwen"):
-        assert not first_routers[name] & {uid for uid, pod in router_pods(case, name).items() if not leaving(pod)}
-    assert first_routers["gated"] < set(router_pods(case, "gated")), "scaling a router replaces none of its Pods"
-    assert "PodDisruptionBudget" in stack_of(case, "gated")
-    assert "--v=4" in running(site, "picked")[0].arguments["epp"]
-    arguments = running(site, "qwen")[0].arguments["router"]
-    assert "--request-timeout-secs=30" in arguments and arguments[-2:] == ["--policy", "round_robin"]
+    served = engines(case)
+    replaced = _edit_routers_while_they_are_called(case, site, sandbox)
 
     leaving_engines = list(site.kubelet.engines.values())
-    with nobody_waits(site, case, *ROUTED):
+    with no_request_is_lost(site, case, *ROUTED):
         for name, (engine, _) in ROUTED.items():
             specs[name]["engine"]["image"] = NEWER[engine]
         case.save()
@@ -209,8 +188,12 @@ def _from_first_up_to_destroy(case: Case, site: Site) -> None:
     assert all(engine.cut == 0 for engine in leaving_engines)
     assert {engine.name for engine in leaving_engines} <= set(site.kubelet.drains), "each ran the hook of its Pod"
 
+    told = [pod for pod in replaced if pod.instance != "picked"]
+    assert wait_until(lambda: all(pod.closed for pod in told), seconds=40)
+    assert {code for pod in told for code in pod.codes.values()} == {0}, "each ended by itself and in time"
+
     kept = engines(case, "picked")
-    with nobody_waits(site, case, "picked", "gated"):
+    with no_request_is_lost(site, case, "picked", "gated"):
         del specs["qwen"]["router"]
         for role in (*specs["qwen"]["roles"], *specs["gated"]["roles"]):
             role["replicas"] = 1 if role in specs["qwen"]["roles"] else 2
@@ -228,37 +211,45 @@ def _from_first_up_to_destroy(case: Case, site: Site) -> None:
     assert case.leftovers() == []
 
 
-def leaving(pod: Json) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
-
-
-def test_an_edit_after_which_the_router_does_not_get_ready_fails_the_run_and_the_old_router_goes_on(
-    new_case: NewCase, sandbox: Sandbox
-) -> None:
-    case = new_case(cards=2)
-    case.values["deployments"]["qwen"] = pair(case, "vLLM", name="vllm-router")
-    case.save()
-    case.stack.up().expect(0)
-    served, before = engines(case), set(router_pods(case, "qwen"))
+def _edit_routers_while_they_are_called(case: Case, site: Site, sandbox: Sandbox) -> list[RouterPod]:
+    """Returns the router Pods that were replaced."""
+    specs, served = case.values["deployments"], engines(case)
+    first = {name: set(router_pods(case, name)) for name in ROUTED}
     mark = audit_position(sandbox)
     case.stack.up().expect(0)
     wrote = [e for e in audited(sandbox, case.namespace, mark) if e["verb"] not in ("get", "list", "watch")]
-    assert wrote == []
+    assert wrote == [], "nothing is written without an edit"
 
-    case.change(timeouts={"admission": "20s", "ready": "4s", "drain": "60s"})
-    case.change(annotations={**case.values["annotations"], "sandbox.gpustack.ai/ready-after": "never"})
-    edit_routers(case, image="registry.local/router:broken")
-    run = case.stack.up()
+    with no_request_is_lost(site, case, *ROUTED):
+        specs["qwen"]["router"].update(image=site.kubelet.missing_image)
+        specs["gated"]["router"].update(replicas=2)
+        timeouts = case.values["timeouts"]
+        case.change(timeouts={**timeouts, "ready": "5s"})
+        run = case.stack.up()
+        assert run.code != 0
+        assert "qwen router: not ready after" in run.output
+        assert "0 of 1 Pods of Deployment qwen-router are up to date and ready" in run.output
+        describe = f"kubectl -n {case.namespace} describe pod -l app.kubernetes.io/instance=qwen,{keys.ROUTER}"
+        assert f"`{describe}`" in run.output
+        assert first["qwen"] < set(router_pods(case, "qwen")), "the old router goes on"
+        assert first["gated"] < set(router_pods(case, "gated")), "scaling a router replaces none of its Pods"
+        assert "PodDisruptionBudget" in stack_of(case, "gated")
 
-    assert run.code != 0
-    assert "qwen router: not ready after" in run.output
-    assert "0 of 1 Pods of Deployment qwen-router are up to date and ready" in run.output
-    assert f"`kubectl -n {case.namespace} describe pod -l app.kubernetes.io/instance=qwen,{keys.ROUTER}`" in run.output
-    assert before < set(router_pods(case, "qwen")) and engines(case) == served
-    assert endpoints(case)["qwen"] == f"http://qwen-router.{case.namespace}.svc:8000"
+        before = [pod for name in ROUTED for pod in running(site, name)]
+        streams = [InFlight(called(site, case, name), tokens=240, stream=True) for name in ROUTED]
+        specs["picked"]["router"].update(requestTimeoutSeconds=10, extraArgs=["--v=4"], image="registry.local/epp:v9")
+        specs["qwen"]["router"].update(image="registry.local/good:v9", extraArgs=["--policy", "round_robin"])
+        specs["gated"]["router"].update(requestTimeoutSeconds=40)
+        case.change(timeouts=timeouts)
+        case.stack.up().expect(0)
+        assert [stream.result(30).complete for stream in streams] == [True] * 3, "a leaving router ends its requests"
+    assert engines(case) == served, "no engine Pod is touched by an edit of its router"
+    assert all(not first[name] & {uid for uid, pod in router_pods(case, name).items() if stays(pod)} for name in ROUTED)
+    assert "--v=4" in running(site, "picked")[-1].arguments["epp"]
+    assert running(site, "qwen")[-1].arguments["router"][-2:] == ["--policy", "round_robin"]
+    assert "--request-timeout-secs=40" in running(site, "gated")[-1].arguments["router"]
+    return before
 
-    edit_routers(case, image="registry.local/router:good")
-    annotations = {**case.values["annotations"], "sandbox.gpustack.ai/ready-after": "0.1"}
-    case.change(annotations=annotations)
-    case.stack.up().expect(0)
-    assert engines(case) == served
+
+def stays(pod: Json) -> bool:
+    return "deletionTimestamp" not in pod["metadata"]
