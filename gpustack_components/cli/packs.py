@@ -33,6 +33,11 @@ def folder(name: str) -> Path:
     found = find_spec("policies")
     places = list(found.submodule_search_locations or ()) if found is not None else []
     holding = [place for one in places if (place := Path(one) / name / "PulumiPolicy.yaml").is_file()]
+    if not holding and places:
+        raise CommandError(
+            f"{name}: another package of the name policies is found first, in {places[0]}; install "
+            "gpustack-components into an environment without it, or leave its folder"
+        )
     if not holding:
         raise CommandError(f"{name}: the pack is not installed here; install gpustack-components as a whole")
     if find_spec("pulumi_policy") is None:

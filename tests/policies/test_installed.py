@@ -4,7 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -33,6 +35,16 @@ def test_a_pack_that_is_not_there_is_said_with_those_that_are() -> None:
     ran = asked("admision")
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert "the packs are admission and guardrails" in ran.stderr
+
+
+def test_another_package_in_the_place_of_the_packs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = ModuleType("policies")
+    other.__spec__ = ModuleSpec("policies", None, is_package=True)
+    other.__spec__.submodule_search_locations = [str(tmp_path)]
+    monkeypatch.setitem(sys.modules, "policies", other)
+    ran = asked("admission")
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "another package of the name policies" in ran.stderr and str(tmp_path) in ran.stderr.replace("\n", "")
 
 
 def test_the_packs_load_outside_the_checkout(tmp_path: Path) -> None:
