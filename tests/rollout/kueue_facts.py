@@ -25,7 +25,7 @@ from gpustack_components.cluster.readings import (
 )
 from gpustack_components.rollout.contract import Timeouts
 from gpustack_components.rollout.record import Record, record_name
-from tests.rollout.lab import EXIT_AFTER, EXIT_CODE, NAME, QUEUE, Lab, Role
+from tests.rollout.lab import EXIT_AFTER, EXIT_CODE, NAME, OWN_NODES, QUEUE, Lab, Role
 from tests.rollout.side_by_side import CPU, eventually
 
 REPLICAS, SIZE, STRUCK = 2, 2, 1
@@ -179,7 +179,7 @@ def rival(priority: int) -> Harm:
         asked = {CPU: str(SIZE)}
         container = {"name": "main", "image": "theirs", "resources": {"requests": asked, "limits": asked}}
         metadata = {"name": "rival", "namespace": lab.namespace, "labels": labels}
-        spec = {"containers": [container], "terminationGracePeriodSeconds": 5}
+        spec = {"containers": [container], "terminationGracePeriodSeconds": 5, "nodeSelector": OWN_NODES}
         lab.unseen.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
         if priority:
             lab.until(lambda: any(evicted(one) for one in lab.workloads()))

@@ -62,7 +62,7 @@ class Nodes:
         """One more."""
         node = f"{self._lab.queue}-{len(self.names)}"
         self.names.append(node)
-        resources = {"cpu": "1", "memory": "1Gi", "pods": "4", self._lab.resource: "1"}
+        resources = {"cpu": "0", "memory": "1Gi", "pods": "4", self._lab.resource: "1"}
         labels = {"kubernetes.io/hostname": node, "kubernetes.io/os": "linux", **OWN_NODES}
         taint = {"key": "test.gpustack.ai/only", "effect": "NoSchedule"}
         manifest = {
