@@ -194,8 +194,7 @@ def test_a_namespace_that_is_missing_or_leaving_is_refused(lab: Lab) -> None:
     elsewhere = f"gone-{uuid.uuid4().hex[:8]}"
     with pytest.raises(RolloutRefused, match=f"namespace {elsewhere} does not exist: create it"):
         converge(lab.cluster, wanted(elsewhere, {"server": Role()}))
-    held = {"metadata": {"name": elsewhere, "finalizers": ["example.com/held"]}}
-    lab.unseen.create({"apiVersion": "v1", "kind": "Namespace", **held})
+    lab.unseen.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": elsewhere}})
     blocker = {"metadata": {"name": "held", "namespace": elsewhere, "finalizers": ["example.com/held"]}}
     lab.unseen.create({"apiVersion": "v1", "kind": "ConfigMap", **blocker})
     lab.unseen.delete(NAMESPACE, None, elsewhere)
