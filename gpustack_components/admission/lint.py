@@ -139,8 +139,8 @@ def warn_encoders(case: Case, role: RoleCase) -> Iterator[Refusal]:
         return
     yield ROUTER_ENCODER.refuse(
         f"{role.path}.kind",
-        f'behind {router.name}, role "{role.role.name}" gets no images to encode: only {shape.PICKER} sends them, in front '
-        f"of an Encode, a Prefill and a Decode role; declare all three behind {shape.PICKER}, or remove the role",
+        f'behind {router.name}, role "{role.role.name}" gets no images to encode: only {shape.PICKER} sends them, in '
+        f"front of an Encode, a Prefill and a Decode role; declare all three behind {shape.PICKER}, or remove the role",
         role.kind,
     )
 
