@@ -165,7 +165,7 @@ def _services(desired: Desired, observed: Observed, actions: list[Action]) -> li
             if wanted and name not in observed.services:
                 result.append(EnsureService(role.name, ordinal))
     for member in observed.members:
-        if member.total > 1 and member.ordinal is not None:
+        if member.total != 1 and member.ordinal is not None:
             needed.add(names.instance_service(desired.name, member.role, member.ordinal))
     result += [PruneService(name, uid) for name, uid in sorted(observed.services.items()) if name not in needed]
     return result

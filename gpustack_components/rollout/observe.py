@@ -67,6 +67,11 @@ class Member:
         return self.belonging == "ours" and not self.terminating and not readings.terminal(self.pod)
 
     @property
+    def seated(self) -> bool:
+        """Whether it says on which seat of its replica it is, as the only Pod of a replica need not."""
+        return self.seat >= 0 and (self.total == 1 or readings.label(self.pod, keys.MEMBER_INDEX) is not None)
+
+    @property
     def eligible(self) -> bool:
         """Whether it is labelled as one that Services and routers may select."""
         return readings.label(self.pod, keys.ENDPOINT_ELIGIBLE) == "true"
@@ -80,8 +85,8 @@ class Member:
 
     @property
     def exited(self) -> bool:
-        """Nothing of it runs any more, or ever ran: ended, or seen to be deleted before it was bound to a node. One whose
-        deletion was only accepted may have been bound before that."""
+        """Nothing of it runs any more, or ever ran: ended, or seen to be deleted before it was bound to a node. One
+        whose deletion was only accepted may have been bound before that."""
         return readings.terminal(self.pod) or (readings.terminating(self.pod) and not self.node)
 
 

@@ -71,13 +71,15 @@ class Replica:
 
 
 def judge(desired: Desired, role: DesiredRole, observed: Observed, ordinal: int, live: tuple[Member, ...]) -> Replica:
-    """The replica whose live members these are."""
+    """The replica whose live members these are; a seat that cannot be read condemns nothing (sheet 4.2)."""
+    state = shape(live).state
+    compared = [member for member in live if member.seated or state != "unreadable"]
     return Replica(
         ordinal=ordinal,
         live=live,
         workload=observed.workload_of(live),
-        current=all(is_current(desired, role, ordinal, member) for member in live),
-        state=shape(live).state,
+        current=all(is_current(desired, role, ordinal, member) for member in compared),
+        state=state,
     )
 
 
@@ -164,6 +166,9 @@ class RolePass:
                 self.slot = None
             return
         if slot.phase == "Cleanup":
+            if self._not_begun(slot, present):
+                self.slot = None
+                return
             captured = [member for member in present if member.uid in slot.member_uids]
             if standing := [member for member in captured if not member.terminating]:
                 self._delete(slot.ordinal, standing, "outdated")
@@ -176,6 +181,14 @@ class RolePass:
                 self.role.name, slot.ordinal, "WaitingForAdmission", member_hashes=self._hashes(slot.ordinal)
             )
         self._resolve_waiting(slot, present)
+
+    def _not_begun(self, slot: Slot, present: tuple[Member, ...]) -> bool:
+        """Whether the captured replica still runs whole and admitted: nothing of it was deleted, so that whether it is
+        to leave is decided anew, by the same guard and holds as any other."""
+        replica = self._replicas.get(slot.ordinal)
+        if replica is None or replica.state != "complete" or not replica.admitted:
+            return False
+        return len(present) == len(replica.live) and {member.uid for member in present} == set(slot.member_uids)
 
     def _resolve_waiting(self, slot: Slot, present: tuple[Member, ...]) -> None:
         ordinal, hashes = slot.ordinal, self._hashes(slot.ordinal)
@@ -357,6 +370,8 @@ class RolePass:
                 self._wait(
                     "unreadable", ordinal, "its Pods contradict each other about the group's total or their seats"
                 )
+            elif replica.broken and self.desired.hold("weights") is not None:
+                self._outdated(ordinal, admitted)
             elif replica.broken:
                 self._wait("turn", ordinal, "it lost a member and is rebuilt whole next", replica.workload)
             elif (gap := self._admission_gap(replica)) is not None and (replica.current or not replica.admitted):

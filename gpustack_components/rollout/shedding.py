@@ -55,10 +55,12 @@ def _beyond(desired: Desired, role: DesiredRole, observed: Observed) -> Iterator
 
 
 def _doubled(desired: Desired, role: DesiredRole, ordinal: int, live: Iterable[Member]) -> tuple[Member, ...]:
-    """Members on a seat that another one keeps: the one that matches the render, then the smaller name."""
+    """Members on a seat that another one keeps: the one that matches the render, then the smaller name. One whose seat
+    cannot be read is on no seat twice (sheet 12)."""
     seats: dict[int, list[Member]] = {}
     for member in live:
-        seats.setdefault(member.seat, []).append(member)
+        if member.seated:
+            seats.setdefault(member.seat, []).append(member)
     surplus: list[Member] = []
     for on_seat in seats.values():
         on_seat.sort(key=lambda member: (not is_current(desired, role, ordinal, member), member.name))

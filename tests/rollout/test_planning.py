@@ -131,6 +131,18 @@ def test_an_unreadable_replica_is_held_and_condemned_by_nothing() -> None:
     assert ("unreadable", 0) in {(wait.kind, wait.ordinal) for wait in decision.waits}
 
 
+@pytest.mark.parametrize("seats", [(None, None), ("bad", "bad"), ("0", None), ("0", "-1")])
+def test_members_whose_seats_cannot_be_read_are_held_and_on_no_seat_twice(seats: tuple[str | None, ...]) -> None:
+    pods, workloads = state({0: "new[2]/A", 1: "new[2]/A"})
+    for raw, seat in zip(pods[:2], seats, strict=True):
+        raw["metadata"]["labels"].pop(keys.MEMBER_INDEX)
+        if seat is not None:
+            raw["metadata"]["labels"][keys.MEMBER_INDEX] = seat
+    decision = decide(desired(replicas=2, size=2), see(pods, workloads), {})
+    assert [say(a) for a in decision.actions if not isinstance(a, EnsureService)] == []
+    assert {(wait.kind, wait.ordinal) for wait in decision.waits} == {("unreadable", 0)}
+
+
 def test_two_roles_turn_over_side_by_side_and_only_the_edited_one() -> None:
     prefill, decode = state({0: "old/A"}, "prefill"), state({0: "same/A", 1: "same/A"}, "decode")
     wanted = desired(roles={"prefill": {"config": "new"}, "decode": {"config": "same", "replicas": 2}})
@@ -243,6 +255,9 @@ def test_a_headless_service_stands_before_its_pods_and_as_long_as_any_member_rea
     pods, workloads = state({0: "old[2]~run/A"})
     leaving = decide(desired(replicas=1, size=1), see(pods, workloads, [_service(0)]), {})
     assert not [action for action in leaving.actions if isinstance(action, PruneService)]
+    pods[0]["metadata"]["annotations"][keys.GROUP_TOTAL] = pods[1]["metadata"]["annotations"][keys.GROUP_TOTAL] = "many"
+    unreadable = decide(desired(replicas=1, size=1), see(pods, workloads, [_service(0)]), {})
+    assert not [action for action in unreadable.actions if isinstance(action, PruneService)]
     pods, workloads = state({0: "new/A"})
     left = decide(desired(replicas=1, size=1), see(pods, workloads, [_service(0)]), {})
     assert left.actions == (PruneService("qwen-server-r0", "service-0"),)
