@@ -199,7 +199,8 @@ def endpoint_eligibility(judged: Judged) -> Condition:
     found = [judged.facts.endpoints.get(role.name) for role in judged.roles]
     counts = [one.eligible for one in found if one is not None and one.eligible is not None]
     before = judged.before("EndpointEligibility")
-    activated = before is not None and before.reason in ("EndpointsQualified", "ObservationHeld")
+    off = judged.facts.expected is not None and not judged.facts.qualifies
+    activated = not off and before is not None and before.reason in ("EndpointsQualified", "ObservationHeld")
     if judged.facts.qualifies and len(counts) == len(judged.roles) and (activated or sum(counts)):
         message = f"{sum(counts)} of {sum(role.desired for role in judged.roles)} replicas are qualified for requests."
         return Condition("EndpointEligibility", "True", "EndpointsQualified", message)
