@@ -6,10 +6,9 @@ Both resume where an earlier run ended, whatever ended it: everything that must 
 from dataclasses import replace
 from threading import Event
 
-from gpustack_components.api import names
 from gpustack_components.cluster.port import CONFIG_MAP, LEASE, WORKLOAD, Cluster, Forbidden, NotServed, Stop
-from gpustack_components.cluster.readings import each
 from gpustack_components.render.version import CURRENT
+from gpustack_components.rollout import groups
 from gpustack_components.rollout import record as records
 from gpustack_components.rollout.acting import Actor
 from gpustack_components.rollout.contract import (
@@ -209,14 +208,4 @@ def _is_left(workload: Workload, driver: Driver) -> bool:
     """Whether it is the Workload of one of the Pods that were removed."""
     if workload.uid in driver.groups:
         return True
-    return bool(workload.owners) and workload.name in _group_names(driver)
-
-
-def _group_names(driver: Driver) -> set[str]:
-    """The groups that the recorded document declares, and those that slots remember."""
-    record, found = driver.record, set[str]()
-    for role in each(record.document, "spec", "roles"):
-        declared = role.get("replicas")
-        for ordinal in range(declared if isinstance(declared, int) else 1):
-            found.add(names.group_name(record.namespace, record.name, str(role.get("name")), ordinal))
-    return found | {names.group_name(record.namespace, record.name, s.role, s.ordinal) for s in record.slots.values()}
+    return bool(workload.owners) and workload.name in groups.declared(driver.record)

@@ -19,7 +19,7 @@ from gpustack_components.cluster.port import (
     NotServed,
     Stop,
 )
-from gpustack_components.rollout import front_door
+from gpustack_components.rollout import front_door, groups
 from gpustack_components.rollout import record as records
 from gpustack_components.rollout.acting import Actor, GivenUp
 from gpustack_components.rollout.actions import Decision, Wait
@@ -28,6 +28,7 @@ from gpustack_components.rollout.deadlines import Deadlines
 from gpustack_components.rollout.decide import awaiting_release, decide
 from gpustack_components.rollout.desired import Desired
 from gpustack_components.rollout.event_log import EventLog
+from gpustack_components.rollout.groups import related
 from gpustack_components.rollout.lease import DriverLease, LeaseLost
 from gpustack_components.rollout.narrator import Narrator
 from gpustack_components.rollout.observe import Observed, observe
@@ -96,6 +97,7 @@ class Driver:
     _live: bool = True
     """Whether the latest pass decided on a live read. A watch may have gone silent: nothing is given up on its word."""
     _converged_at: float | None = None
+    _declared: tuple[object, frozenset[str]] | None = None
     _deadlines: Deadlines = field(init=False)
     _decision: Decision = field(default_factory=lambda: Decision((), {}, ()))
     _stopwatch: Stopwatch = field(default_factory=Stopwatch)
@@ -284,7 +286,7 @@ class Driver:
         owner = self.stored.uid if self.stored is not None else ""
         self.observed = observe(
             snapshot.pods,
-            snapshot.workloads,
+            related(snapshot.workloads, snapshot.pods, self.group_names | self._declared_groups()),
             owner,
             record_name=records.record_name(self.desired.name),
             services=self.actor.services,
@@ -301,6 +303,13 @@ class Driver:
             self._watcher.look(self.record.retirement, self.observed)
         decision = decide(self.desired, self.observed, self.record.slots, stuck=stuck, retiring=self._retiring())
         return self.actor.without_blocked(decision, now)
+
+    def _declared_groups(self) -> frozenset[str]:
+        """The groups of the record's document and slots, named once for each."""
+        told = (self.record.document, self.record.slots)
+        if self._declared is None or self._declared[0] != told:
+            self._declared = (told, groups.declared(self.record))
+        return self._declared[1]
 
     def remember(self) -> None:
         """Write the record when it says anything new; before any deletion it stands for."""
