@@ -17,7 +17,7 @@ from gpustack_components.rollout.quota import Amounts, Queue, requests_of, telli
 from gpustack_components.rollout.retirement.operation import Operation
 from gpustack_components.rollout.retirement.outlook import outlook, unselected, worth_a_run
 from gpustack_components.rollout.retirement.reservation import Retiring
-from gpustack_components.rollout.role_pass import Replica, judge
+from gpustack_components.rollout.role_pass import Replica, judge, not_begun
 from gpustack_components.rollout.slots import Slot, Slots
 from gpustack_components.rollout.turnovers import Estimate, Turnovers, estimate
 from gpustack_components.rollout.wording import about, count, place, span
@@ -168,7 +168,6 @@ class _Role:
         self.lines: list[str] = []
         self._desired = desired
         self._role = role
-        self._slot = slot
         self._queue = queue
         self._changed = [field for field in changed if field != "replicas"]
         self._retiring = retiring
@@ -180,6 +179,9 @@ class _Role:
             for ordinal, members in self._present.items()
             if ordinal is not None and (live := tuple(member for member in members if member.live))
         }
+        standing = self._replicas.get(slot.ordinal) if slot is not None else None
+        begun = slot is not None and not not_begun(slot, standing, self._present.get(slot.ordinal, ()))
+        self._slot = slot if begun else None
         self._asked = times(role.requests, role.size)
 
     def look(self) -> None:

@@ -83,6 +83,14 @@ def judge(desired: Desired, role: DesiredRole, observed: Observed, ordinal: int,
     )
 
 
+def not_begun(slot: Slot, replica: Replica | None, present: tuple[Member, ...]) -> bool:
+    """Whether the captured replica still runs whole and admitted: nothing of it was deleted, so that whether it is to
+    leave is decided anew, by the same guard and holds as any other."""
+    if slot.phase != "Cleanup" or replica is None or replica.state != "complete" or not replica.admitted:
+        return False
+    return len(present) == len(replica.live) and {member.uid for member in present} == set(slot.member_uids)
+
+
 class RolePass:
     """The turn of one role. `run` fills `actions`, `waits` and `slot`."""
 
@@ -166,7 +174,7 @@ class RolePass:
                 self.slot = None
             return
         if slot.phase == "Cleanup":
-            if self._not_begun(slot, present):
+            if not_begun(slot, self._replicas.get(slot.ordinal), present):
                 self.slot = None
                 return
             captured = [member for member in present if member.uid in slot.member_uids]
@@ -181,14 +189,6 @@ class RolePass:
                 self.role.name, slot.ordinal, "WaitingForAdmission", member_hashes=self._hashes(slot.ordinal)
             )
         self._resolve_waiting(slot, present)
-
-    def _not_begun(self, slot: Slot, present: tuple[Member, ...]) -> bool:
-        """Whether the captured replica still runs whole and admitted: nothing of it was deleted, so that whether it is
-        to leave is decided anew, by the same guard and holds as any other."""
-        replica = self._replicas.get(slot.ordinal)
-        if replica is None or replica.state != "complete" or not replica.admitted:
-            return False
-        return len(present) == len(replica.live) and {member.uid for member in present} == set(slot.member_uids)
 
     def _resolve_waiting(self, slot: Slot, present: tuple[Member, ...]) -> None:
         ordinal, hashes = slot.ordinal, self._hashes(slot.ordinal)

@@ -102,7 +102,8 @@ def _retirement(record: Any, space: str, name: str) -> Iterator[Cause]:
     if state == "Aborted":
         retry = f"{at(record, 'roleName')}:{at(record, 'replicaOrdinal')}:$(date +%s)"
         release = (
-            f"its ordinal is declared again, or the annotation {RETIREMENT_RETRY} of the deployment asks once more"
+            f"its ordinal is declared again, the annotation {RETIREMENT_RETRY} of the deployment asks once more, or "
+            "the setting model-deployment-endpoint-qualification is switched off, which has it deleted at once"
         )
         yield Cause(replica, Hold(what, since, release, f"{RETIREMENT_RETRY}={retry}"))
         return

@@ -121,8 +121,8 @@ RETIRING = Operation("server", 3, 1, ("server-o3-m0-new",), "", "Draining", BEGI
             RETIRING.aborts("BudgetSpent: not drained in time; Busy: Pod p", BEGIN),
             [
                 "role server: server/3 keeps running and holds back the others that are to leave: its retirement was "
-                "aborted (BudgetSpent: not drained in time; Busy: Pod p); a retry directive, or replicas raised again, "
-                "end that"
+                "aborted (BudgetSpent: not drained in time; Busy: Pod p); a retry directive, replicas raised again, or "
+                "qualification switched off end that"
             ],
             ["wait 3"],
         ),
@@ -142,6 +142,15 @@ def test_a_forecast_says_how_replicas_leave_under_the_protocol(
     ahead = forecast(wanted, standing, {}, {}, retirement=operation)
     assert list(ahead.lines) == lines
     assert [f"{step.kind} {step.ordinal}" for step in ahead.steps] == steps
+
+
+@pytest.mark.parametrize(("token", "steps"), [("again", ["remove 3"]), ("followed", ["wait 3"])])
+def test_a_forecast_says_whether_an_aborted_retirement_is_tried_again(token: str, steps: list[str]) -> None:
+    aborted = replace(RETIRING.aborts("BudgetSpent: not drained in time", BEGIN), consumed="followed")
+    wanted = replace(desired(replicas=3), protocol=Protocol(retry=f"server:3:{token}"))
+    ahead = forecast(wanted, observed(dict.fromkeys(range(4), "new/A")), {}, {}, retirement=aborted)
+    assert [f"{step.kind} {step.ordinal}" for step in ahead.steps] == steps
+    assert ("is tried again as the directive asks" in ahead.lines[0]) == (token == "again")
 
 
 def test_a_ready_replica_that_is_not_labelled_is_worth_a_run_only_where_labels_select() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from gpustack_components.rollout.actions import Decision, Mark
 from gpustack_components.rollout.desired import Desired
 from gpustack_components.rollout.observe import Observed
-from gpustack_components.rollout.retirement.operation import Operation
+from gpustack_components.rollout.retirement.operation import Operation, retry_token
 from gpustack_components.rollout.retirement.reservation import Retiring, reserve
 from gpustack_components.rollout.shedding import Removal, removals
 from gpustack_components.rollout.slots import Slots
@@ -61,21 +61,29 @@ def _declared(operation: Operation, desired: Desired) -> bool:
 def _leaves(operation: Operation, desired: Desired) -> bool:
     if operation.state in ("Deleting", "Settling"):
         return True
-    return operation.state != "Aborted" and not _declared(operation, desired)
+    return (operation.state != "Aborted" or _retried(operation, desired)) and not _declared(operation, desired)
+
+
+def _retried(operation: Operation, desired: Desired) -> bool:
+    """Whether a directive that was not followed yet asks for an aborted one once more."""
+    token = retry_token(desired.protocol.retry, operation.role, operation.ordinal) if desired.protocol else ""
+    return operation.state == "Aborted" and token not in ("", operation.consumed)
 
 
 def _under_way(operation: Operation | None, desired: Desired) -> Iterator[str]:
     if operation is None:
         return
     where, why = f"role {operation.role}: {place(operation.role, operation.ordinal)}", operation.reason.partition(": ")
-    if _leaves(operation, desired):
+    if _leaves(operation, desired) and operation.state == "Aborted":
+        yield f"{where} leaves after all: its retirement, which was aborted, is tried again as the directive asks"
+    elif _leaves(operation, desired):
         yield f"{where} is on its way out ({operation.state}: {why[2]})"
     elif _declared(operation, desired):
         yield f"{where} was on its way out and is kept, since it is declared again"
     else:
         yield (
             f"{where} keeps running and holds back the others that are to leave: its retirement was aborted "
-            f"({operation.reason}); a retry directive, or replicas raised again, end that"
+            f"({operation.reason}); a retry directive, replicas raised again, or qualification switched off end that"
         )
 
 
