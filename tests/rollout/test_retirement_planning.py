@@ -135,6 +135,7 @@ def test_a_replica_that_is_declared_again_is_neither_turned_over_nor_judged_befo
     aborted = replace(operation(1, "Aborted", "server-o1-m0-old", reason="BudgetSpent: late"), closed=NOW)
     held = plan(wanted(2), standing, aborted)
     assert held.retirement == aborted and deleted(held) == [] and [w.kind for w in held.waits] == ["retirement"]
+    assert "kept once all its Pods are Ready, and deleting them has it made anew" in held.waits[0].message
     for member in standing.members:
         member.pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     ready = observe([member.pod for member in standing.members], [one.workload for one in standing.workloads], OWNER)

@@ -156,7 +156,10 @@ def _waits(operation: Operation | None, desired: Desired, queue: Sequence[Remova
         declared = desired.role(operation.role)
         again = declared is not None and operation.ordinal < declared.replicas
         kind: WaitKind = "retained" if operation.state == "Aborted" and not again else "retirement"
-        yield Wait(kind, operation.role, operation.ordinal, f"{operation.state}, {operation.reason}")
+        message = f"{operation.state}, {operation.reason}"
+        if operation.state == "Aborted" and again:
+            message += "; it is declared again and kept once all its Pods are Ready, and deleting them has it made anew"
+        yield Wait(kind, operation.role, operation.ordinal, message)
     for one in queue:
         if operation is None or not held:
             yield Wait("retirement", one.role, one.ordinal, "its retirement to begin")
