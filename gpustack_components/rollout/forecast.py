@@ -70,7 +70,8 @@ def forecast(
     """
     decision = worth_a_run(desired, decide(desired, observed, slots, retiring=Retiring(retirement)))
     if decision.converged:
-        return Forecast((), ())
+        over = "a replacement that is done or not needed any more is taken off the record; no Pod is touched"
+        return Forecast((), (over,) if slots else ())
     selected = unselected(decision)
     departing = outlook(desired, observed, slots, retirement)
     behind: dict[str, Queue] = {}
