@@ -133,20 +133,20 @@ class TestDeployment:
     @pytest.mark.parametrize(("router", "engine"), PAIRINGS)
     def test_containers_probes_and_ports(self, router: str, engine: str) -> None:
         containers = routers.containers(routed(router, engine))
-        tcp = {"tcpSocket": {"port": 8081}}
+        tcp, later = {"tcpSocket": {"port": 8081}}, {"initialDelaySeconds": 5}
         if router == "llm-d-router":
             assert list(containers) == ["envoy", "epp"]
             envoy, epp = containers["envoy"], containers["epp"]
             assert (envoy["args"], "command" in envoy, "env" in envoy) == (["-c", "/config/envoy.yaml"], False, False)
             assert (envoy["readinessProbe"], numbers(envoy)) == (tcp, {"http": 8081})
-            assert epp["readinessProbe"] == {"grpc": {"port": 9003}}
+            assert epp["readinessProbe"] == {"grpc": {"port": 9003}, **later}
             assert numbers(epp) == {"grpc": 9002, "grpc-health": 9003, "metrics": 9090}
             mounts = [{"name": "config", "mountPath": "/config", "readOnly": True}]
             assert envoy["volumeMounts"] == epp["volumeMounts"] == mounts
         else:
             assert list(containers) == ["router"]
             only = containers["router"]
-            assert (only["readinessProbe"], numbers(only)) == (tcp, {"http": 8081, "metrics": 9090})
+            assert (only["readinessProbe"], numbers(only)) == ({**tcp, **later}, {"http": 8081, "metrics": 9090})
             assert not {"env", "volumeMounts"} & set(only)
         for container in containers.values():
             assert not {"livenessProbe", "startupProbe"} & set(container)

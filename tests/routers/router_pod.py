@@ -52,12 +52,16 @@ class RouterPod:
         self._selector = self._port = ""
 
     def start(self) -> None:
-        """Start every container; returns once the ports that its probes ask accept connections."""
+        """Start every container; returns once the ports that its probes ask accept connections, and no earlier than the
+        probes begin."""
+        delays = [one["readinessProbe"].get("initialDelaySeconds", 0) for one in self._pod["spec"]["containers"]]
+        probed = time.monotonic() + max(delays)
         for container in self._pod["spec"]["containers"]:
             self.arguments[container["name"]] = [*container.get("command", ()), *container.get("args", ())]
             self._running[container["name"]] = self._run(container["name"], self._command(container))
         ports = [8081, *([_GRPC] if "epp" in self._running else [])]
         assert wait_until(lambda: all(map(self._listens, ports)), seconds=40), self.log()
+        wait_until(lambda: time.monotonic() >= probed, seconds=max(delays))
 
     def look(self) -> None:
         """Tell the picker's stand-in what its selector finds now: Ready and not being deleted."""

@@ -34,6 +34,8 @@ from gpustack_components.render.router.identity import (
 )
 
 _CONFIG = "config"
+_DISCOVERY_SECONDS = 5
+"""What a router is given to find the engines: it listens before, and answers 503 until then."""
 _SPREAD_OVER = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 
 
@@ -135,7 +137,7 @@ def _picker(resolved: ResolvedDeployment) -> dict[str, Any]:
             from_field("POD_NAME", "metadata.name"),
         ],
         "ports": [_port("grpc", GRPC_PORT), _port("grpc-health", GRPC_HEALTH_PORT), _port("metrics", METRICS_PORT)],
-        "readinessProbe": {"grpc": {"port": GRPC_HEALTH_PORT}},
+        "readinessProbe": {"grpc": {"port": GRPC_HEALTH_PORT}, "initialDelaySeconds": _DISCOVERY_SECONDS},
         "volumeMounts": [_mount()],
         **_router_requests(resolved.settings),
         **_security(),
@@ -152,7 +154,7 @@ def _argv_router(resolved: ResolvedDeployment) -> dict[str, Any]:
         "command": [PROGRAMS[router.name]],
         "args": _tokens(router_arguments(resolved)),
         "ports": [_port("http", HTTP_PORT), _port("metrics", METRICS_PORT)],
-        "readinessProbe": {"tcpSocket": {"port": HTTP_PORT}},
+        "readinessProbe": {"tcpSocket": {"port": HTTP_PORT}, "initialDelaySeconds": _DISCOVERY_SECONDS},
         **_router_requests(resolved.settings),
         **_security(),
         **linger(resolved, "router"),
