@@ -17,7 +17,7 @@ from gpustack_components.rollout.quota import Amounts, Queue, requests_of, telli
 from gpustack_components.rollout.retirement.operation import Operation
 from gpustack_components.rollout.retirement.outlook import outlook, unselected, worth_a_run
 from gpustack_components.rollout.retirement.reservation import Retiring
-from gpustack_components.rollout.role_pass import Replica, judge, not_begun
+from gpustack_components.rollout.role_pass import Replica, judge, runs_on
 from gpustack_components.rollout.slots import Slot, Slots
 from gpustack_components.rollout.turnovers import Estimate, Turnovers, estimate
 from gpustack_components.rollout.wording import about, count, place, span
@@ -181,8 +181,8 @@ class _Role:
             if ordinal is not None and (live := tuple(member for member in members if member.live))
         }
         standing = self._replicas.get(slot.ordinal) if slot is not None else None
-        begun = slot is not None and not not_begun(slot, standing, self._present.get(slot.ordinal, ()))
-        self._slot = slot if begun else None
+        over = slot is not None and runs_on(slot, standing, self._present.get(slot.ordinal, ()))
+        self._slot = None if over else slot
         self._asked = times(role.requests, role.size)
 
     def look(self) -> None:

@@ -83,12 +83,12 @@ def judge(desired: Desired, role: DesiredRole, observed: Observed, ordinal: int,
     )
 
 
-def not_begun(slot: Slot, replica: Replica | None, present: tuple[Member, ...]) -> bool:
-    """Whether the captured replica still runs whole and admitted: nothing of it was deleted, so that whether it is to
-    leave is decided anew, by the same guard and holds as any other."""
-    if slot.phase != "Cleanup" or replica is None or replica.state != "complete" or not replica.admitted:
+def runs_on(slot: Slot, replica: Replica | None, present: tuple[Member, ...]) -> bool:
+    """Whether the slot's replica runs whole and admitted: its turnover is over, or nothing of it was deleted yet. Then
+    the same guard and holds decide about it as about any other."""
+    if replica is None or replica.state != "complete" or not replica.admitted or len(present) != len(replica.live):
         return False
-    return len(present) == len(replica.live) and {member.uid for member in present} == set(slot.member_uids)
+    return slot.phase != "Cleanup" or {member.uid for member in present} == set(slot.member_uids)
 
 
 class RolePass:
@@ -174,7 +174,7 @@ class RolePass:
                 self.slot = None
             return
         if slot.phase == "Cleanup":
-            if not_begun(slot, self._replicas.get(slot.ordinal), present):
+            if runs_on(slot, self._replicas.get(slot.ordinal), present):
                 self.slot = None
                 return
             captured = [member for member in present if member.uid in slot.member_uids]
@@ -201,7 +201,10 @@ class RolePass:
                 self._create[ordinal] = tuple(range(self.role.size))
             return
         if not replica.current and not self._rolls_held():
-            self._supersede(replica, present, slot, "superseded")
+            if runs_on(slot, replica, present) and self._admission_gap(replica) is None:
+                self.slot = None
+            else:
+                self._supersede(replica, present, slot, "superseded")
             return
         lost = set(slot.current_member_uids) - {member.uid for member in replica.live}
         leaving = len(present) > len(replica.live)
