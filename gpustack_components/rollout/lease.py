@@ -88,7 +88,7 @@ class DriverLease:
             if left > 0 and not _holder(standing).provably_dead():
                 words = str(at(standing, "spec", "holderIdentity") or "somebody")
                 return HeldBy(words, str(at(standing, "spec", "acquireTime") or ""), left)
-            self._cluster.delete(LEASE, self._namespace, self._name, uid=uid(standing))
+            self._take_away(standing)
         return HeldBy("drivers that keep taking it from each other", "", 0.0)
 
     def due(self) -> float:
@@ -124,7 +124,20 @@ class DriverLease:
     def clear(self) -> bool:
         """Remove the Lease that a killed run left behind, without taking it; whether there was one."""
         left = abandoned(self._cluster, self._namespace, self._name)
-        return left is not None and self._cluster.delete(LEASE, self._namespace, self._name, uid=uid(left))
+        return left is not None and self._take_away(left)
+
+    def _take_away(self, standing: Json) -> bool:
+        """Remove another run's Lease unless it was renewed since it was looked at; whether it was removed.
+
+        A deletion knows uids only and not versions, so it is marked as this run's first: its former holder finds that
+        out at its next renewal.
+        """
+        metadata = {**standing["metadata"], "annotations": self._object()["metadata"]["annotations"]}
+        try:
+            self._cluster.replace({**standing, "metadata": metadata, "spec": self._object()["spec"]})
+        except Conflict:
+            return False
+        return self._cluster.delete(LEASE, self._namespace, self._name, uid=uid(standing))
 
     def _keep(self, stored: Json, asked: tuple[float, datetime]) -> None:
         """Hold what stands; its time runs from when it was asked for, since an answer may take any time to arrive."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpustack_components.cluster.port import LEASE, AlreadyExists, Conflict, Unreachable
+from gpustack_components.cluster.port import LEASE, AlreadyExists, Conflict, Json, Unreachable
 from gpustack_components.rollout import record as records
 from gpustack_components.rollout.contract import RolloutRefused, Timeouts, seconds
 from gpustack_components.rollout.lease import DURATION, DriverLease, HeldBy, LeaseLost
@@ -116,6 +116,33 @@ def test_a_lease_left_behind_elsewhere_is_taken_over_when_it_has_expired_and_its
     assert second.acquire() is None
     with pytest.raises(LeaseLost, match="taken over by bob"):
         first.keep()
+
+
+class RenewedMeanwhile(SimulatedCluster):
+    """While one driver asks what time it is, the one that had slept wakes up and renews its Lease."""
+
+    sleeper: DriverLease | None = None
+
+    def create(self, obj: Json, *, dry_run: bool = False) -> Json:
+        if dry_run and self.sleeper is not None:
+            self.sleeper.keep()
+        return super().create(obj, dry_run=dry_run)
+
+
+@pytest.mark.parametrize("takes", [True, False], ids=["a run that wants it", "a run that only clears up"])
+def test_an_expired_lease_that_is_renewed_while_it_is_looked_at_is_left_to_its_holder(takes: bool) -> None:
+    server = RenewedMeanwhile(SimulatedClock(), 1)
+    first, second = lease_of(server, elsewhere("ada")), lease_of(server, elsewhere("bob"))
+    first.acquire()
+    server.clock.sleep(DURATION + 61)
+    server.sleeper = first
+    if takes:
+        assert isinstance(second.acquire(), HeldBy)
+    else:
+        assert not second.clear()
+    server.clock.sleep(301)
+    first.keep()
+    assert first.held and not second.held
 
 
 def test_a_lease_of_a_dead_process_of_this_machine_is_taken_over_at_once() -> None:
