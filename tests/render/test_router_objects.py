@@ -336,7 +336,7 @@ class TestLeaving:
         return found, routers.template(objects)["spec"]["terminationGracePeriodSeconds"]
 
     def test_the_picker_outlives_its_proxy_and_both_end_within_the_grace(self) -> None:
-        assert self.waits("llm-d-router") == ({"envoy": 150, "epp": 151}, 155)
+        assert self.waits("llm-d-router") == ({"envoy": 125, "epp": 126}, 130)
 
     def test_an_argv_router_is_told_once_nobody_sends_it_anything_new(self) -> None:
         assert self.waits("vllm-router") == ({"router": 5}, 130)
@@ -347,10 +347,10 @@ class TestLeaving:
     def test_no_longer_than_a_request_may_take(self, timeout: int, setting: int, seconds: int) -> None:
         settings = {"model-deployment-router-drain-seconds": setting}
         waits, grace = self.waits("llm-d-router", {"requestTimeoutSeconds": timeout}, settings=settings)
-        assert (waits, grace) == ({"envoy": seconds + 30, "epp": seconds + 31}, seconds + 35)
+        assert (waits, grace) == ({"envoy": seconds + 5, "epp": seconds + 6}, seconds + 10)
 
     def test_an_older_cluster_cannot_put_it_off(self) -> None:
-        assert self.waits("llm-d-router", kubernetes=(1, 29)) == ({}, 155)
+        assert self.waits("llm-d-router", kubernetes=(1, 29)) == ({}, 130)
         assert self.waits("llm-d-router", kubernetes=(1, 30))[0]
 
 

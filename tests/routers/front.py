@@ -22,7 +22,7 @@ _PICKER = Path(__file__).parent / "picker.py"
 class Front:
     """The two programs of one router Pod, in the network of a site."""
 
-    def __init__(self, site: Site, programs: Programs, change: dict[str, str] | None = None, **router: Any) -> None:
+    def __init__(self, site: Site, programs: Programs, **router: Any) -> None:
         self.site = site
         self.resolved = site.resolved("vLLM", build.pair(), {"name": "llm-d-router", **router})
         """The deployment, a Prefill and a Decode role."""
@@ -34,9 +34,6 @@ class Front:
         stored = site.cluster.get(CONFIG_MAP, site.namespace, "qwen-router")
         assert stored
         for name, text in stored["data"].items():
-            for old, new in (change or {}).items() if name == "envoy.yaml" else ():
-                assert old in text
-                text = text.replace(old, new)
             (self._config / name).write_text(text)
         self.plan()
         self.picker = self._start_picker()

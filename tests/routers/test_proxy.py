@@ -1,7 +1,5 @@
 """Envoy, as rendered for llm-d-router, between clients, a stand-in for the picker, and simulated engines."""
 
-import contextlib
-import json
 import subprocess
 import time
 from pathlib import Path
@@ -9,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from gpustack_components.render.router import router_objects
-from gpustack_components.render.router.drain import CLOSING_SECONDS, CONNECTION_SECONDS
 from tests.render import build
 from tests.routers.calls import InFlight
 from tests.routers.front import DESTINATION, PREFILLER, Front
@@ -146,23 +143,3 @@ def test_envoy_cuts_what_is_under_way_when_it_is_told_to_stop(site: Site, progra
     front.envoy.terminate()
     assert front.envoy.wait(5) == 0
     assert not streaming.result(5).complete
-
-
-def test_a_client_that_keeps_its_connection_is_asked_to_open_another(site: Site, programs: Programs) -> None:
-    """Leaving the Service ends no connection, so each is given an end (render.router.drain); here sooner."""
-    rendered = {"max_connection_duration": CONNECTION_SECONDS, "drain_timeout": CLOSING_SECONDS}
-    front = Front(site, programs, {f"{key}: {seconds}s": f"{key}: 1s" for key, seconds in rendered.items()})
-    engine = site.start(front.resolved, "decode")
-    front.plan(engine)
-    streaming = InFlight(site, tokens=80, stream=True)
-    body = json.dumps({"model": site.model, "prompt": "again", "max_tokens": 1})
-    announced: list[float] = []
-    with contextlib.closing(site.connection(10, 8081)) as kept:
-        started = time.monotonic()
-        while not announced and time.monotonic() < started + 10:
-            kept.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
-            answer = kept.getresponse()
-            assert (answer.status, len(answer.read()) > 0) == (200, True)
-            announced += [time.monotonic() - started] if answer.getheader("connection") == "close" else []
-    assert announced and announced[0] < 4
-    assert streaming.result(10).complete, "what is under way on an old connection is answered to its end"

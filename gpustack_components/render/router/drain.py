@@ -2,8 +2,6 @@
 
 The proxy exits at once when it is told to stop, and the image it comes in has no shell. So its stop, and the picker's
 it depends on, is put off; the argv routers drain by themselves and are only told after their Pod has left the Service.
-Leaving the Service ends no connection, and a client that keeps one goes on asking: argv routers close such connections
-when they are told to stop, and the proxy all its life, after a while each.
 """
 
 from typing import Any, Literal
@@ -13,10 +11,6 @@ from gpustack_components.render.router.identity import router_of
 
 SETTLE = 5
 """Seconds until nobody counts a leaving Pod among the Service's endpoints any more."""
-CONNECTION_SECONDS = 20
-"""How long the proxy lets a client keep a connection; what is under way on it then is answered."""
-CLOSING_SECONDS = 5
-"""How long the proxy gives a client after that to take in that the connection is to be closed."""
 _MARGIN = 5
 _PICKER_STAYS = 1
 
@@ -33,7 +27,7 @@ def drain_seconds(resolved: ResolvedDeployment) -> int:
 
 def grace_seconds(resolved: ResolvedDeployment) -> int:
     """`terminationGracePeriodSeconds` of a router Pod."""
-    return SETTLE + (_kept() if router_of(resolved).picks else 0) + drain_seconds(resolved) + _MARGIN
+    return SETTLE + drain_seconds(resolved) + _MARGIN
 
 
 def linger(resolved: ResolvedDeployment, container: Container) -> dict[str, Any]:
@@ -42,10 +36,5 @@ def linger(resolved: ResolvedDeployment, container: Container) -> dict[str, Any]
         return {}
     seconds = SETTLE
     if container != "router":
-        seconds += _kept() + drain_seconds(resolved) + (_PICKER_STAYS if container == "epp" else 0)
+        seconds += drain_seconds(resolved) + (_PICKER_STAYS if container == "epp" else 0)
     return {"lifecycle": {"preStop": {"sleep": {"seconds": seconds}}}}
-
-
-def _kept() -> int:
-    """Seconds until the last request came in on a connection that was there before."""
-    return CONNECTION_SECONDS + CLOSING_SECONDS

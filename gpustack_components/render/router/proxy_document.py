@@ -6,7 +6,6 @@ There is no admin block: nothing outside the Pod may stop or read the proxy.
 from typing import Any
 
 from gpustack_components.bindings.resolve import ResolvedDeployment
-from gpustack_components.render.router.drain import CLOSING_SECONDS, CONNECTION_SECONDS
 from gpustack_components.render.router.identity import GRPC_PORT, HTTP_PORT, router_of
 
 Json = dict[str, Any]
@@ -60,8 +59,6 @@ def _connection_manager(timeout: int) -> Json:
     return {
         "@type": f"{_TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": "router",
-        "common_http_protocol_options": {"max_connection_duration": f"{CONNECTION_SECONDS}s"},
-        "drain_timeout": f"{CLOSING_SECONDS}s",
         "route_config": {
             "name": "router",
             "virtual_hosts": [{"name": "model", "domains": ["*"], "routes": [route]}],
