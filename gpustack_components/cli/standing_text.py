@@ -106,6 +106,10 @@ def _head(standing: Standing) -> "Table":
     for role in told.roles:
         flavors = f", on {', '.join(role.assigned_flavors)}" if role.assigned_flavors else ""
         grid.add_row("role", f"{role.name} ({role.kind}): {role.ready} of {role.desired} replicas ready{flavors}")
+    if router := standing.deployment.spec.router:
+        found = standing.facts.router
+        state = f"{found.ready} of {router.replicas or 1} Pods ready" if found else "not looked at"
+        grid.add_row("router", f"{router.name}: {state}")
     return grid
 
 

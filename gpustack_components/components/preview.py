@@ -265,18 +265,22 @@ def _forecast(
     judgement: Judgement, asked: Request, stands: Standing, cluster: Cluster, desired: "Desired", observed: "Observed"
 ) -> "Forecast":
     from gpustack_components.components.quota import queues
-    from gpustack_components.rollout.forecast import changes, forecast
+    from gpustack_components.rollout.forecast import Forecast, changes, forecast
 
     assert judgement.resolved is not None and judgement.document is not None
     record = stands.record
+    slots = record.slots if record is not None else {}
+    retirement = record.retirement if record is not None else None
+    if not forecast(desired, observed, slots, {}, retirement=retirement).steps:
+        return Forecast((), ())
     return forecast(
         desired,
         observed,
-        record.slots if record is not None else {},
+        slots,
         queues(cluster, judgement.resolved, asked.bindings),
         changed=changes(record.document, encode(judgement.document)) if record is not None else None,
         turnovers=record.turnovers if record is not None else None,
-        retirement=record.retirement if record is not None else None,
+        retirement=retirement,
     )
 
 

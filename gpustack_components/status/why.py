@@ -20,6 +20,7 @@ _BENIGN = {
     ("ReplicasUpToDate", "RolloutNotObserved"),
     ("CacheAttached", "NoObservationAvailable"),
     ("CacheAttached", "Unmanaged"),
+    ("KVEventsPublishing", "PublisherDisabled"),
     ("KVEventsPublishing", "RoleUnmanaged"),
 }
 """Conditions that are not True, say something about the kind of deployment, and need nobody's attention."""
