@@ -158,7 +158,8 @@ def measure(bench: Bench) -> list[Row]:
     return [*_rows(*sides), _state_row(sizes)]
 
 
-BUDGETS = {"`up`": 3.0, "`up` without an edit": 0.6, "`up` with one edited field": 0.6}
+BUDGETS = {"`up`": 1.0, "`up` without an edit": 2.0, "`up` with one edited field": 1.2}
+"""A plain program without an edit compares inputs with the state and asks the cluster nothing; ours reads what runs."""
 
 
 def _rows(ours: Side, plain: Side) -> list[Row]:
