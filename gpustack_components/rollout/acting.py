@@ -169,6 +169,7 @@ class Actor:
         except (Forbidden, Invalid) as error:
             marked, trouble = standing, str(error)
         if marked is None:
+            self.stale = True
             return
         if (label(marked, keys.ENDPOINT_ELIGIBLE) == "true") == action.eligible:
             self.written.append(marked)

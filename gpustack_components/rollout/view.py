@@ -299,10 +299,13 @@ class _Watched:
         )
 
     def replace(self, listing: Listing) -> None:
-        if _number(listing.resource_version) < self._listed:
+        """Take in a list; a watch may have been told more than it shows, for both are answered side by side."""
+        listed = _number(listing.resource_version)
+        if listed < self._listed:
             return
-        self._objects = {uid(item): item for item in listing.items}
-        self._listed, self._version = _number(listing.resource_version), listing.resource_version
+        since = {key: one for key, one in self._objects.items() if _version(one) > listed}
+        self._objects = {uid(one): one for one in listing.items if uid(one) not in self._gone} | since
+        self._listed, self._version = listed, listing.resource_version
 
     def note(self, obj: Json) -> None:
         if uid(obj) not in self._gone and _version(obj) > _version(self._objects.get(uid(obj))):
