@@ -88,7 +88,9 @@ EDITS: list[tuple[Json, set[str], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "moved", "replaced"), EDITS, ids=lambda value: str(value))
+@pytest.mark.parametrize(
+    ("edit", "moved", "replaced"), EDITS, ids=lambda value: str(sorted(value) if isinstance(value, set) else value)
+)
 def test_an_edit_moves_these_objects_of_llm_d_router(edit: Json, moved: set[str], replaced: bool) -> None:
     def resolved(router: Json) -> ResolvedDeployment:
         return build.resolved(build.deployment(roles=build.pair(), router={"name": "llm-d-router", **router}))
