@@ -30,7 +30,7 @@ def test_a_lease_that_a_killed_run_left_is_removed_by_the_next_one_and_a_live_on
     assert cleared.phase == "Converged" and cleared.wrote
     assert lab.unseen.get(LEASE, lab.namespace, record_name(NAME)) is None
     writes = [one for one in lab.writes() if not one.startswith("create")]
-    assert writes == [f"{verb} Lease {lab.namespace}/{record_name(NAME)}" for verb in ("replace", "delete")]
+    assert writes == [f"{verb} Lease {lab.namespace}/{record_name(NAME)}" for verb in ("update", "delete")]
 
     assert DriverLease(lab.unseen, lab.namespace, record_name(NAME), elsewhere, SystemClock()).acquire() is None
     unblocked = lab.up(server=Role())
