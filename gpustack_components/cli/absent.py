@@ -27,8 +27,7 @@ def why_absent(cluster: "Cluster", namespace: str, name: str, standing: Json | N
             f"deployment {name} in namespace {namespace} belongs to the GPUStack operator and not to this package: "
             f"`kubectl -n {namespace} get modeldeployment {name} -o yaml` shows its status"
         )
-    labelled = f"{keys.APP_NAME}={keys.APP_NAME_VALUE},{keys.APP_INSTANCE}={name},!{keys.ROUTER}"
-    left = cluster.list(POD, namespace, labelled).items
+    left = cluster.list(POD, namespace, keys.engine_selector(name)).items
     if left:
         return (
             f"the record of deployment {name} in namespace {namespace} is gone, and so its Pods end: {len(left)} are "
@@ -53,10 +52,10 @@ def why_absent(cluster: "Cluster", namespace: str, name: str, standing: Json | N
 
 def _is_operators(cluster: "Cluster", namespace: str, name: str) -> bool:
     """Whether the operator keeps a ModelDeployment of that name."""
-    from gpustack_components.cluster.binding_objects import API_VERSION
-    from gpustack_components.cluster.port import Forbidden, Kind, NotServed
+    from gpustack_components.cluster.binding_objects import MODEL_DEPLOYMENT
+    from gpustack_components.cluster.port import Forbidden, NotServed
 
     try:
-        return cluster.get(Kind(API_VERSION, "ModelDeployment", "modeldeployments"), namespace, name) is not None
+        return cluster.get(MODEL_DEPLOYMENT, namespace, name) is not None
     except (Forbidden, NotServed):
         return False

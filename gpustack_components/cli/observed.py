@@ -136,7 +136,7 @@ def look(cluster: "Cluster", namespaces: Iterable[str], *, with_queues: bool) ->
     """What the cluster holds now of the namespaces' deployments; the queues too if asked."""
     from gpustack_components.cluster import port
 
-    selector = f"{keys.APP_NAME}={keys.APP_NAME_VALUE}"
+    selector = keys.DEPLOYMENTS
     objects: list[Json] = []
     for namespace in sorted(set(namespaces)):
         for kind, narrowed in (

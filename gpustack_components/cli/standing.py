@@ -88,10 +88,10 @@ def find(
     """
     from gpustack_components.api.decode import decode
     from gpustack_components.api.model_deployment import ModelDeployment
+    from gpustack_components.cluster.keys import engine_selector
     from gpustack_components.cluster.port import CONFIG_MAP, LEASE, POD
     from gpustack_components.cluster.readings import at
     from gpustack_components.rollout.record import Record, is_record, record_name
-    from gpustack_components.rollout.view import selector
     from gpustack_components.status.deployed import Observation
 
     stored = cluster.get(CONFIG_MAP, namespace, record_name(name))
@@ -107,7 +107,9 @@ def find(
             f"({decoded.refusals[0] if decoded.refusals else 'another kind'}); the next `pulumi up` writes it anew",
             code=ExitCode.REFUSED,
         )
-    own, strangers = _divided(record, cluster.list(POD, namespace, selector(name)).items if pods is None else pods)
+    own, strangers = _divided(
+        record, cluster.list(POD, namespace, engine_selector(name)).items if pods is None else pods
+    )
     standing = _workloads(cluster, namespace) if workloads is None else tuple(workloads)
     lease = cluster.get(LEASE, namespace, record_name(name))
     driver, since = (str(at(lease, "spec", key) or "") for key in ("holderIdentity", "acquireTime"))
@@ -180,13 +182,11 @@ def _same(some: Sequence[Json], others: Sequence[Json]) -> bool:
 
 
 def _divided(record: "Record", pods: Sequence[Json]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
-    """The Pods that belong to the record, and the names of those that merely carry its labels; routers are neither."""
-    from gpustack_components.cluster.keys import ROUTER
-    from gpustack_components.cluster.readings import label, name, owner_uids
+    """The Pods that belong to the record, and the names of those that merely carry its labels."""
+    from gpustack_components.cluster.readings import name, owner_uids
 
-    engines = [pod for pod in pods if label(pod, ROUTER) is None]
-    own = tuple(pod for pod in engines if record.uid in owner_uids(pod, "ConfigMap"))
-    others = tuple(sorted(name(pod) for pod in engines if record.uid not in owner_uids(pod, "ConfigMap")))
+    own = tuple(pod for pod in pods if record.uid in owner_uids(pod, "ConfigMap"))
+    others = tuple(sorted(name(pod) for pod in pods if record.uid not in owner_uids(pod, "ConfigMap")))
     return own, others
 
 

@@ -60,5 +60,18 @@ JOINT_CHECK = "gpustack-model-deployment-joint"
 PARK_MARK = "parked"
 """Word in the joint check's message once the hold has lasted too long and the Workload was deactivated."""
 
+DEPLOYMENTS = f"{APP_NAME}={APP_NAME_VALUE}"
+"""Label selector of what carries the labels of any deployment."""
+
 FIELD_MANAGER = "gpustack-components"
 MAIN_CONTAINER = "main"
+
+
+def selector(deployment: str) -> str:
+    """Label selector of everything that carries a deployment's labels, its router's objects and Pods included."""
+    return f"{DEPLOYMENTS},{APP_INSTANCE}={deployment}"
+
+
+def engine_selector(deployment: str) -> str:
+    """Label selector of a deployment's own Pods: those of its replicas, and not its router's."""
+    return f"{selector(deployment)},!{ROUTER}"

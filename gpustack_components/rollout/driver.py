@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import (
     SERVICE,
     AlreadyExists,
@@ -39,7 +40,7 @@ from gpustack_components.rollout.retirement.operation import resume
 from gpustack_components.rollout.retirement.reservation import Retiring
 from gpustack_components.rollout.retirement.watcher import Watcher
 from gpustack_components.rollout.turnovers import Stopwatch
-from gpustack_components.rollout.view import Snapshot, View, selector
+from gpustack_components.rollout.view import Snapshot, View
 from gpustack_components.rollout.weights import Awaited
 from gpustack_components.rollout.wording import no_answer, not_ready, reason, span
 from gpustack_components.status.events import events
@@ -197,7 +198,7 @@ class Driver:
         if self.record.retirement is not None:
             self.record = replace(self.record, retirement=resume(self.record.retirement, self.clock.now()))
         self._stopwatch = Stopwatch(dict(self.record.turnovers))
-        listing = self.cluster.list(SERVICE, self.desired.namespace, selector(self.desired.name))
+        listing = self.cluster.list(SERVICE, self.desired.namespace, keys.selector(self.desired.name))
         self.actor.services = list(listing.items)
 
     def _pass(self) -> bool:

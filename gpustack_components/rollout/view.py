@@ -38,7 +38,7 @@ class Snapshot:
     """Raw objects at one moment."""
 
     pods: tuple[Json, ...]
-    """Pods that carry the deployment's labels."""
+    """Pods that carry the deployment's labels, its router's excepted."""
     workloads: tuple[Json, ...]
     """Workloads of the namespace."""
     deployments: tuple[Json, ...] = ()
@@ -85,11 +85,6 @@ class View(Protocol):
         ...
 
 
-def selector(deployment: str) -> str:
-    """Selects the Pods and Services that carry the deployment's labels."""
-    return f"{keys.APP_NAME}={keys.APP_NAME_VALUE},{keys.APP_INSTANCE}={deployment}"
-
-
 class LiveView:
     """A `View` that lists and watches a `Cluster`; the watches are threads of their own."""
 
@@ -112,9 +107,9 @@ class LiveView:
         self._seen = 0
         self._trouble: dict[str, ClusterError] = {}
         self._fatal: ClusterError | None = None
-        self._pods = _Watched(cluster, POD, namespace, selector(deployment))
+        self._pods = _Watched(cluster, POD, namespace, keys.engine_selector(deployment))
         self._workloads = _Watched(cluster, WORKLOAD, namespace, "", optional=without_kueue)
-        self._routers = _Watched(cluster, DEPLOYMENT, namespace, selector(deployment)) if router else None
+        self._routers = _Watched(cluster, DEPLOYMENT, namespace, keys.selector(deployment)) if router else None
         self._watched = [one for one in (self._pods, self._workloads, self._routers) if one is not None]
         self._cluster = cluster
         self._started = False

@@ -86,8 +86,7 @@ class Placement:
         """Pods of the namespace's deployments, listed once in a run."""
         if self._beside is None:
             try:
-                selector = f"{keys.APP_NAME}={keys.APP_NAME_VALUE}"
-                self._beside = self._cluster.list(POD, self._namespace, selector).items
+                self._beside = self._cluster.list(POD, self._namespace, keys.DEPLOYMENTS).items
             except Forbidden:
                 self._beside = ()
         return self._beside

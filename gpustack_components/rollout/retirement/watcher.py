@@ -17,7 +17,6 @@ from gpustack_components.rollout.qualification import answering
 from gpustack_components.rollout.retirement.idle import Reading, trouble_in, verdict
 from gpustack_components.rollout.retirement.operation import Operation
 from gpustack_components.rollout.retirement.reservation import target_of
-from gpustack_components.rollout.view import selector
 
 WITHDRAWAL_POLL = 1.0
 """Seconds between two looks at the endpoints."""
@@ -100,7 +99,7 @@ def _incarnation(member: Member) -> tuple[str, str]:
 
 def _served_by(cluster: Cluster, namespace: str, deployment: str, operation: Operation) -> tuple[str, ...]:
     """The deployment's front Services that select by the label and still list a member of the target."""
-    listed = cluster.list(ENDPOINT_SLICE, namespace, selector(deployment)).items
+    listed = cluster.list(ENDPOINT_SLICE, namespace, keys.selector(deployment)).items
     front = {deployment, role_service(deployment, operation.role)}
     names = {
         service

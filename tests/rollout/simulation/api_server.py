@@ -55,11 +55,11 @@ class ApiServer:
 
     def list(self, kind: Kind, namespace: str | None, selector: str = "", *, field_selector: str = "") -> Listing:
         self.calls["list"] += 1
-        terms = [term.split("=") for term in selector.split(",") if term]
+        terms = [term for term in selector.split(",") if term]
         found = [
             obj
             for (of, _), obj in sorted(self.objects.items())
-            if of == kind.kind and all((obj["metadata"].get("labels") or {}).get(key) == value for key, value in terms)
+            if of == kind.kind and all(_selects(term, obj["metadata"].get("labels") or {}) for term in terms)
         ]
         return Listing(tuple(found), str(self.version))
 
@@ -225,6 +225,12 @@ def age(obj: Json) -> int:
 def reserved(workload: Json) -> bool:
     """Whether a Workload holds quota."""
     return holds(workload, "QuotaReserved")
+
+
+def _selects(term: str, labels: Mapping[str, str]) -> bool:
+    """Whether one term of a label selector, `key=value` or `!key`, selects an object with these labels."""
+    key, _, value = term.partition("=")
+    return key[1:] not in labels if key.startswith("!") else labels.get(key) == value
 
 
 def _held(obj: Json) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from greenlet import getcurrent, greenlet
 
+from gpustack_components.cluster.keys import selector
 from gpustack_components.cluster.port import (
     LEASE,
     POD,
@@ -28,7 +29,7 @@ from gpustack_components.cluster.port import (
 )
 from gpustack_components.cluster.readings import name, uid
 from gpustack_components.rollout.contract import Outcome, RolloutRefused
-from gpustack_components.rollout.view import Snapshot, selector
+from gpustack_components.rollout.view import Snapshot
 from tests.rollout.simulation.clock import SimulatedClock
 from tests.rollout.simulation.serving import ServingCluster
 

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from copy import deepcopy
 from random import Random
 
+from gpustack_components.cluster.keys import selector
 from gpustack_components.cluster.port import POD, WORKLOAD, Json
 from gpustack_components.cluster.readings import uid
 from gpustack_components.cluster.weight_objects import Named
-from gpustack_components.rollout.view import Snapshot, selector
+from gpustack_components.rollout.view import Snapshot
 from tests.rollout.simulation.cluster import SimulatedCluster
 
 
