@@ -58,6 +58,17 @@ def router_name(deployment: str) -> str:
     return f"{deployment}-router"
 
 
+def service_host(service: str, namespace: str) -> str:
+    """The name by which a Service is reached inside the cluster."""
+    return f"{service}.{namespace}.svc"
+
+
+def router_url(deployment: str, namespace: str) -> str:
+    """Where a deployment's router answers inside the cluster: always plain HTTP, whatever the roles speak (router sheet
+    14)."""
+    return f"http://{service_host(router_name(deployment), namespace)}:{ROUTER_SERVICE_PORT}"
+
+
 def instance_service(deployment: str, role: str, ordinal: int) -> str:
     """The headless Service of a replica of more than one Pod."""
     return f"{deployment}-{role}-r{ordinal}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from gpustack_components.api.names import ROUTER_SERVICE_PORT, router_name
+from gpustack_components.api.names import router_url, service_host
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.binding_objects import MODEL_DEPLOYMENT, Reading, operator_runs, read_named
 from gpustack_components.cluster.port import (
@@ -89,7 +89,7 @@ def standing(cluster: Cluster, asked: Request) -> Standing:
     """Read what stands of a deployment. Raises `ClusterError`, and `RolloutRefused` when its record cannot be one."""
     from gpustack_components.rollout.record import load
 
-    selector = f"{keys.APP_NAME}={keys.APP_NAME_VALUE},{keys.APP_INSTANCE}={asked.name}"
+    selector = keys.selector(asked.name)
     record = load(cluster, asked.namespace, asked.name)
     pods = cluster.list(POD, asked.namespace, selector).items
     return Standing(
@@ -139,8 +139,7 @@ def endpoint_of(resolved: "ResolvedDeployment", answers: bool) -> str:
     """Where a deployment is reached inside the cluster; with a router that does not answer yet, nowhere (router sheet,
     section 14)."""
     if resolved.declared.spec.router is not None:
-        host = f"{router_name(resolved.name)}.{resolved.namespace}.svc"
-        return f"http://{host}:{ROUTER_SERVICE_PORT}" if answers else ""
+        return router_url(resolved.name, resolved.namespace) if answers else ""
     listening = resolved.roles[0].listening
     scheme = listening.scheme.lower()
-    return f"{scheme}://{resolved.name}.{resolved.namespace}.svc:{listening.external[0].number}"
+    return f"{scheme}://{service_host(resolved.name, resolved.namespace)}:{listening.external[0].number}"

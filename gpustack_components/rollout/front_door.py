@@ -4,6 +4,7 @@ run is over only when it answers (router sheet, sections 14 and 15).
 
 from gpustack_components.cluster.port import Json
 from gpustack_components.cluster.readings import at, condition, name
+from gpustack_components.status.facts import RouterFound
 
 
 def router_of(deployments: tuple[Json, ...], wanted: str) -> Json | None:
@@ -13,7 +14,7 @@ def router_of(deployments: tuple[Json, ...], wanted: str) -> Json | None:
 
 def answers(router: Json | None) -> bool:
     """Whether a router replica is ready, so that the endpoint is published."""
-    return router is not None and _number(router, "status", "readyReplicas") > 0
+    return RouterFound.of(router).ready > 0
 
 
 def missing(router: Json | None, wanted: str) -> str:

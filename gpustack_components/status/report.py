@@ -6,7 +6,7 @@ from typing import Any, cast
 from gpustack_components.api.command_line import names_flag, read_parallelism
 from gpustack_components.api.command_line.parallelism import Parallelism
 from gpustack_components.api.model_deployment import ModelDeployment, Role
-from gpustack_components.api.names import ROUTER_SERVICE_PORT, router_name
+from gpustack_components.api.names import router_url, service_host
 from gpustack_components.bindings.listen import DEFAULT_PORT, role_tokens
 from gpustack_components.cluster import readings
 from gpustack_components.cluster.port import Json
@@ -118,11 +118,10 @@ def _endpoint(deployment: ModelDeployment, facts: Facts, namespace: str) -> str:
     space = deployment.metadata.namespace or namespace
     port = first.ports[0].port if first.ports else DEFAULT_PORT
     if deployment.spec.router is not None:
-        host = f"{router_name(name)}.{space}.svc"
-        return f"http://{host}:{ROUTER_SERVICE_PORT}" if facts.router is not None and facts.router.ready else ""
+        return router_url(name, space) if facts.router is not None and facts.router.ready else ""
     engine, tokens = deployment.spec.engine.name, role_tokens(first)
     secured = any(names_flag(engine, tokens, flag) for flag in ("--ssl-certfile", "--ssl-keyfile"))
-    return f"{'https' if secured else 'http'}://{name}.{space}.svc:{port}"
+    return f"{'https' if secured else 'http'}://{service_host(name, space)}:{port}"
 
 
 def _sections(deployment: ModelDeployment, facts: Facts, previous: Mapping[str, Any]) -> tuple[tuple[str, Json], ...]:

@@ -5,7 +5,7 @@ its router was rendered from.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpustack_components.api.names import ROUTER_SERVICE_PORT, role_service, router_name
+from gpustack_components.api.names import role_service, router_url, service_host
 from gpustack_components.bindings.listen import KV_EVENTS, KV_REPLAY
 from gpustack_components.cluster.port import Json
 from gpustack_components.render.documents import EVENTS_TOPIC
@@ -86,7 +86,7 @@ def router(resolved: "ResolvedDeployment") -> Json:
         raise ValueError(f"{resolved.namespace}/{resolved.name} declares no router")
     section: Json = {
         "name": declared.name,
-        "endpoint": f"http://{router_name(resolved.name)}.{resolved.namespace}.svc:{ROUTER_SERVICE_PORT}",
+        "endpoint": router_url(resolved.name, resolved.namespace),
     }
     if resolved.store is not None:
         section["poolEndpoint"] = resolved.store.endpoint
@@ -103,7 +103,7 @@ def router(resolved: "ResolvedDeployment") -> Json:
 
 
 def _routed(resolved: "ResolvedDeployment", role: "ResolvedRole") -> Json:
-    host = f"{role_service(resolved.name, role.name)}.{resolved.namespace}.svc"
+    host = service_host(role_service(resolved.name, role.name), resolved.namespace)
     entry: Json = {
         "name": role.name,
         "kind": role.kind,
