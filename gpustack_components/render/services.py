@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from gpustack_components.api.names import instance_service, role_service
+from gpustack_components.api.names import instance_service, role_service, service_host
 from gpustack_components.bindings.listen import KV_EVENTS, KV_REPLAY, Port
 from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
 from gpustack_components.bindings.shape import can_qualify
@@ -50,7 +50,7 @@ def instance_service_manifest(resolved: ResolvedDeployment, role: ResolvedRole, 
 def role_address(resolved: ResolvedDeployment, role: ResolvedRole) -> str:
     """The URL of one role's Service (router sheet 13)."""
     scheme, port = role.listening.scheme.lower(), role.listening.external[0].number
-    return f"{scheme}://{role_service(resolved.name, role.name)}.{resolved.namespace}.svc:{port}"
+    return f"{scheme}://{service_host(role_service(resolved.name, role.name), resolved.namespace)}:{port}"
 
 
 def _service(
@@ -74,7 +74,7 @@ def every_member_serves(role: ResolvedRole) -> bool:
 
     Halves of a pair and take-over roles are fronted by their leader whatever their flags say.
     """
-    return role.kind == "Server" and not role.take_over and role.parallelism.balance().shape in ("External", "Hybrid")
+    return role.kind == "Server" and not role.take_over and role.parallelism.balance().every_member_serves
 
 
 def eligible_label(resolved: ResolvedDeployment) -> dict[str, str]:

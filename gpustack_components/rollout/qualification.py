@@ -138,4 +138,4 @@ def _every_member_serves(member: Member, engine: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _external(engine: str, tokens: tuple[str, ...]) -> bool:
-    return read_parallelism(engine, tokens).balance().shape in ("External", "Hybrid")
+    return read_parallelism(engine, tokens).balance().every_member_serves

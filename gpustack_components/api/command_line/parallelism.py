@@ -95,6 +95,11 @@ class BalanceShape:
     reason: str = ""
     """Why the shape is Unknown; empty otherwise."""
 
+    @property
+    def every_member_serves(self) -> bool:
+        """Whether each member of a replica answers for ranks of its own, and not the leader for all."""
+        return self.shape in ("External", "Hybrid")
+
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
