@@ -22,7 +22,7 @@ def queues(cluster: Cluster, resolved: "ResolvedDeployment", bindings: Sequence[
     found: dict[str, Json] = {}
     for role in resolved.roles:
         live = _live(cluster, resolved.namespace, role.entrance)
-        wanted = declared.get(role.declared.instance_type)
+        _, wanted = declared.get(role.declared.instance_type, (None, None))
         queue = _with_quota(live, wanted) if live is not None else wanted
         if queue is not None:
             found[role.entrance] = queue
@@ -33,22 +33,22 @@ def to_come(cluster: Cluster, resolved: "ResolvedDeployment", bindings: Sequence
     """What a program brings about before the replicas: the LocalQueue of every role, unless the operator makes those,
     with the ClusterQueue and flavor that it declares or that stand in the cluster. Raises `ClusterError`.
     """
-    from gpustack_components.render.queues import instance_type_objects, local_queue
+    from gpustack_components.render.queues import local_queue
     from gpustack_components.rollout.preflight import ToCome
 
     if operator:
         return ToCome()
     queues: dict[str, Json] = {}
     flavors: dict[str, Json] = {}
+    declared = _declared(bindings)
     roles = {role.declared.instance_type: role.entrance for role in resolved.roles}
     for document in bindings:
         if document.get("kind") != "InstanceType" or (entrance := roles.get(name(dict(document)))) is None:
             continue
         decoded = read(document)
-        if states_quota(document):
-            nodes, per_node, labels = quota_of(document)
-            flavor, queue = instance_type_objects(decoded, nodes=nodes, cards_per_node=per_node, node_labels=labels)
-            flavors[name(flavor)], queues[entrance] = flavor, queue
+        if made := declared.get(decoded.metadata.name):
+            flavor, queues[entrance] = made
+            flavors[name(flavor)] = flavor
             continue
         try:
             standing = cluster.get(CLUSTER_QUEUE, None, local_queue(decoded, "")["spec"]["clusterQueue"])
@@ -68,18 +68,19 @@ def _live(cluster: Cluster, namespace: str, entrance: str) -> Json | None:
         return None
 
 
-def _declared(bindings: Sequence[Json]) -> dict[str, Json]:
-    """The ClusterQueues that this program makes, by InstanceType."""
+def _declared(bindings: Sequence[Json]) -> dict[str, tuple[Json, Json]]:
+    """The ResourceFlavors and ClusterQueues that this program makes, by InstanceType."""
     from gpustack_components.render.queues import instance_type_objects
 
-    made: dict[str, Json] = {}
+    made: dict[str, tuple[Json, Json]] = {}
     for document in bindings:
         if not states_quota(document):
             continue
         decoded = read(document)
         nodes, per_node, labels = quota_of(document)
-        _, queue = instance_type_objects(decoded, nodes=nodes, cards_per_node=per_node, node_labels=labels)
-        made[decoded.metadata.name] = queue
+        made[decoded.metadata.name] = instance_type_objects(
+            decoded, nodes=nodes, cards_per_node=per_node, node_labels=labels
+        )
     return made
 
 
