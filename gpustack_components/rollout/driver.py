@@ -12,12 +12,9 @@ from datetime import datetime, timedelta
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import (
     SERVICE,
-    AlreadyExists,
     Cluster,
     ClusterError,
-    Conflict,
     Json,
-    NotServed,
     Stop,
 )
 from gpustack_components.rollout import front_door, groups
@@ -29,10 +26,11 @@ from gpustack_components.rollout.deadlines import Deadlines
 from gpustack_components.rollout.decide import awaiting_release, decide
 from gpustack_components.rollout.desired import Desired
 from gpustack_components.rollout.event_log import EventLog
-from gpustack_components.rollout.groups import related
+from gpustack_components.rollout.keeping import keep
 from gpustack_components.rollout.lease import DriverLease, LeaseLost
 from gpustack_components.rollout.narrator import Narrator
 from gpustack_components.rollout.observe import Observed, observe
+from gpustack_components.rollout.outage import Outage
 from gpustack_components.rollout.preflight import preflight
 from gpustack_components.rollout.record import Record
 from gpustack_components.rollout.reporting import Reporter, observation
@@ -48,7 +46,6 @@ from gpustack_components.status.events import events
 KUEUES_CHANCE = 5.0
 """Seconds Kueue has to release an exited Pod that no Workload holds any more, before its finalizer is taken off
 here."""
-_PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0)
 
 
 @dataclass
@@ -92,14 +89,13 @@ class Driver:
     router: Json | None = None
     """The router's Deployment as the latest pass saw it; None without one."""
     _stuck_since: dict[str, float] = field(default_factory=dict[str, float])
-    _outage: float | None = None
-    _failures: int = 0
     _suspect: bool = True
     _live: bool = True
     """Whether the latest pass decided on a live read. A watch may have gone silent: nothing is given up on its word."""
     _converged_at: float | None = None
     _declared: tuple[object, frozenset[str]] | None = None
     _deadlines: Deadlines = field(init=False)
+    _outage: Outage = field(init=False)
     _decision: Decision = field(default_factory=lambda: Decision((), {}, ()))
     _stopwatch: Stopwatch = field(default_factory=Stopwatch)
     _events: EventLog = field(init=False)
@@ -110,6 +106,7 @@ class Driver:
     def __post_init__(self) -> None:
         self.actor.keep = self.lease.keep
         self._deadlines = Deadlines(self.timeouts)
+        self._outage = Outage(self.narrator, self.clock, self.stop, self.timeouts.drain, self._deadlines.left)
         self._events = EventLog(self.cluster, self.narrator)
         self._begun, self._begun_at = self.clock.now(), self.clock.monotonic()
         self.actor.selects = self.desired.protocol is not None
@@ -128,7 +125,8 @@ class Driver:
                 except ClusterError as error:
                     if not self.wrote:
                         raise
-                    self._stumble(error)
+                    self._suspect = True
+                    self._outage.stumble(error)
             return self._end("Incomplete", ("interrupted; run again to go on",), interrupted=True)
         except GivenUp as why:
             return self._end("Incomplete", why.args)
@@ -232,7 +230,7 @@ class Driver:
         self.narrator.looked(self.observed, decision.waits, self.clock.monotonic())
         acted = self._act(decision)
         self._warn()
-        self._recovered()
+        self._outage.over(watching=self.view.trouble is None)
         now = self.clock.monotonic()
         if not done:
             self._deadlines.update(decision.waits, now)
@@ -287,7 +285,7 @@ class Driver:
         owner = self.stored.uid if self.stored is not None else ""
         self.observed = observe(
             snapshot.pods,
-            related(snapshot.workloads, snapshot.pods, self.group_names | self._declared_groups()),
+            groups.related(snapshot.workloads, snapshot.pods, self.group_names | self._declared_groups()),
             owner,
             record_name=records.record_name(self.desired.name),
             services=self.actor.services,
@@ -317,31 +315,8 @@ class Driver:
         if self.lease.leaving or (self.stored is not None and self.stored.says_the_same(self.record)):
             return
         self.record = self._told()
-        base = self.stored
-        for _ in range(4):
-            pending = replace(
-                self.record,
-                uid=base.uid if base is not None else "",
-                resource_version=base.resource_version if base is not None else "",
-            )
-            try:
-                self.stored = self.record = records.save(self.cluster, pending, self.clock.now())
-                self.wrote = True
-                return
-            except AlreadyExists:
-                raise GivenUp("another run created this deployment's record meanwhile; run again") from None
-            except Conflict:
-                if self.stored is None:
-                    raise
-                try:
-                    base = records.rebase(self.cluster, self.stored)
-                except Conflict as conflict:
-                    found = records.load(self.cluster, pending.namespace, pending.name)
-                    if found is not None and pending.says_the_same(found):
-                        self.stored = self.record = found
-                        return
-                    raise GivenUp(f"{conflict}; run again") from None
-        raise GivenUp("the record is being written to by somebody else all the time; run again")
+        self.stored = self.record = keep(self.cluster, self.record, self.stored, self.clock.now())
+        self.wrote = True
 
     def _retiring(self) -> Retiring:
         """What is known of the retirement; its clock cannot be set while the run lasts."""
@@ -431,38 +406,8 @@ class Driver:
         bounds += self._retirement_due()
         self.view.wait(max(min(bounds), 0.05))
         if (trouble := self.view.trouble) is not None:
-            self._away(trouble)
+            self._outage.away(trouble)
         self.lease.keep()
-
-    def _stumble(self, error: ClusterError) -> None:
-        """A request failed: try again later when that can help, else give up."""
-        if isinstance(error, NotServed):
-            raise GivenUp(f"the cluster stopped serving what the rollout needs: {error}")
-        if not error.retryable and not isinstance(error, Conflict):
-            raise GivenUp(str(error))
-        self._suspect = True
-        self._away(error)
-        pause = _PAUSES[min(self._failures, len(_PAUSES) - 1)]
-        self._failures += 1
-        end = self.clock.monotonic() + pause
-        while not self.stop.is_set() and (left := end - self.clock.monotonic()) > 0:
-            self.clock.sleep(min(left, 0.2))
-
-    def _away(self, error: ClusterError) -> None:
-        now = self.clock.monotonic()
-        if self._outage is None:
-            self._outage = now
-            self.narrator.say(f"the API server cannot be reached, trying again: {error}")
-        left = self._deadlines.left(now)
-        longest = max(left if left is not None else 0.0, self._outage + self.timeouts.drain - now)
-        if longest <= 0:
-            raise GivenUp(f"the API server could not be reached for {span(now - self._outage)}: {error}")
-
-    def _recovered(self) -> None:
-        self._failures = 0
-        if self._outage is not None and self.view.trouble is None:
-            self.narrator.say(f"the API server answers again after {span(self.clock.monotonic() - self._outage)}")
-            self._outage = None
 
     def _end(self, phase: Phase, reasons: tuple[str, ...] = (), *, interrupted: bool = False) -> Outcome:
         """Write how it ended, if that is new and the Lease is still held, and let the Lease go."""
