@@ -61,6 +61,15 @@ class Network:
             raise ConnectionResetError("the namespace's agent has ended")
         return socket.socket(fileno=descriptors[0])
 
+    def listens(self, port: int) -> bool:
+        """Whether anything accepts connections to the port at 127.0.0.1 of the namespace, as a TCP probe asks."""
+        try:
+            with self.tcp() as probe:
+                probe.connect(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
     def listen(self, address: str, port: int) -> socket.socket:
         """A socket that accepts connections to the address inside the namespace."""
         listener = self.tcp()

@@ -60,7 +60,7 @@ class RouterPod:
             self.arguments[container["name"]] = [*container.get("command", ()), *container.get("args", ())]
             self._running[container["name"]] = self._run(container["name"], self._command(container))
         ports = [8081, *([_GRPC] if "epp" in self._running else [])]
-        assert wait_until(lambda: all(map(self._listens, ports)), seconds=40), self.log()
+        assert wait_until(lambda: all(map(self.network.listens, ports)), seconds=40), self.log()
         wait_until(lambda: time.monotonic() >= probed, seconds=max(delays))
 
     def look(self) -> None:
@@ -130,14 +130,6 @@ class RouterPod:
             wait_until(lambda: program.poll() is not None or hurried(), seconds=max(deadline - time.monotonic(), 0))
         program.kill()
         self.codes[name] = program.wait(10)
-
-    def _listens(self, port: int) -> bool:
-        try:
-            with self.network.tcp() as probe:
-                probe.connect(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
     def _addresses(self, pods: list[Json], kind: str) -> list[str]:
         return [f"{pod['status']['podIP']}:{self._port}" for pod in pods if label(pod, keys.ROLE_KIND) == kind]
