@@ -12,8 +12,7 @@ from typing import Any, cast
 from gpustack_components.bindings.artifact import MODEL_CSI_DRIVER, Artifact
 from gpustack_components.bindings.failure import Hold
 from gpustack_components.bindings.resolved import ResolvedDeployment
-
-Json = dict[str, Any]
+from gpustack_components.cluster.port import Json
 
 SHARED_MODES = frozenset(("ReadOnlyMany", "ReadWriteMany"))
 """Access modes under which Pods of several nodes may mount one claim."""

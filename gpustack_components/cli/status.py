@@ -94,6 +94,7 @@ def _known(cluster: "Cluster", judgement: "Judgement") -> "Known":
 def _show(found: "Standing", calls: list[str], why: bool, form: TableYamlOrJson) -> None:
     from gpustack_components.cli.standing import as_json
     from gpustack_components.cli.standing_text import draw, page
+    from gpustack_components.cluster.readings import timestamp
     from gpustack_components.status.timeline import Timelines
 
     now = datetime.now(UTC)
@@ -103,7 +104,7 @@ def _show(found: "Standing", calls: list[str], why: bool, form: TableYamlOrJson)
         output.write_yaml(as_json(found, calls, now))
     else:
         timelines = Timelines()
-        timelines.look(found.observation, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        timelines.look(found.observation, timestamp(now))
         draw(page(found, calls, why, now, timelines if why else None))
 
 
@@ -129,13 +130,14 @@ def _follow_in_place(changes: "Iterator[Standing]", calls: "Callable[[Standing],
     from rich.live import Live
 
     from gpustack_components.cli.standing_text import console, page
+    from gpustack_components.cluster.readings import timestamp
     from gpustack_components.status.timeline import Timelines
 
     timelines = Timelines()
     with Live(console=console(), auto_refresh=False) as table:
         for standing in changes:
             now = datetime.now(UTC)
-            timelines.look(standing.observation, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+            timelines.look(standing.observation, timestamp(now))
             table.update(page(standing, calls(standing), why, now, timelines), refresh=True)
 
 

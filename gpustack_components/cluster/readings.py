@@ -6,7 +6,7 @@ write. Section numbers are of the rollout sheet.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
 
 from gpustack_components.cluster import keys
@@ -70,6 +70,11 @@ def owner_uids(obj: Json, kind: str | None = None) -> frozenset[str]:
 def terminating(obj: Json) -> bool:
     """Whether deletion was asked for."""
     return bool(at(obj, "metadata", "deletionTimestamp"))
+
+
+def timestamp(moment: datetime) -> str:
+    """A moment as objects state it: RFC 3339 in UTC, in whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def deletion_asked(obj: Json) -> str:

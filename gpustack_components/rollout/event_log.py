@@ -10,6 +10,7 @@ from datetime import datetime
 from gpustack_components.api.names import fnv64
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import CONFIG_MAP, EVENT, AlreadyExists, Cluster, ClusterError, Forbidden, Json
+from gpustack_components.cluster.readings import timestamp
 from gpustack_components.rollout.narrator import Narrator
 from gpustack_components.rollout.record import Record, record_name
 from gpustack_components.status.events import DeploymentWarning
@@ -57,7 +58,7 @@ class EventLog:
 def event_of(warning: DeploymentWarning, record: Record, now: datetime) -> Json:
     """The Event; the same Pod and cause always have the same name."""
     name = record_name(record.name)
-    time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = timestamp(now)
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,

@@ -13,7 +13,7 @@ from gpustack_components.api import names
 from gpustack_components.bindings.kv_cache import Store
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import CONFIG_MAP, Cluster, Conflict, Json
-from gpustack_components.cluster.readings import annotation, at, label, name, uid
+from gpustack_components.cluster.readings import annotation, at, label, name, timestamp, uid
 from gpustack_components.rollout.contract import Phase, RolloutRefused
 from gpustack_components.rollout.retirement.operation import Operation, operation_from_json
 from gpustack_components.rollout.slots import Slot, slots_from_json, slots_to_json
@@ -200,7 +200,7 @@ def save(cluster: Cluster, record: Record, now: datetime) -> Record:
 
     Raises `Conflict` when somebody did, and `AlreadyExists` when it should have been new.
     """
-    stamped = replace(record, updated=now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    stamped = replace(record, updated=timestamp(now))
     obj = stamped.to_object()
     stored = cluster.replace(obj) if record.resource_version else cluster.create(obj)
     return replace(stamped, uid=uid(stored), resource_version=str(at(stored, "metadata", "resourceVersion") or ""))

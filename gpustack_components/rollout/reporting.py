@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from gpustack_components.api.decode import decode
 from gpustack_components.api.model_deployment import ModelDeployment
 from gpustack_components.cluster.port import Json
+from gpustack_components.cluster.readings import timestamp
 from gpustack_components.rollout.actions import CreateReplica, Decision
 from gpustack_components.rollout.desired import Desired
 from gpustack_components.rollout.observe import Observed
@@ -82,6 +83,6 @@ class Reporter:
             qualified(found, [role.name for role in self.deployment.spec.roles], observed, record),
             namespace=record.namespace,
             previous=record.status,
-            now=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            now=timestamp(now),
         )
         return seen.to_json()

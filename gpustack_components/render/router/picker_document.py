@@ -4,18 +4,15 @@ Nothing in it depends on counts or addresses, so scaling never rolls the router.
 that the order of the roles does not matter either.
 """
 
-from typing import Any
-
 from gpustack_components.bindings.listen import EVENTS_PORT, REPLAY_PORT
 from gpustack_components.bindings.resolve import ResolvedDeployment
 from gpustack_components.bindings.shape import is_encoded, tokenizer
 from gpustack_components.cluster import keys
+from gpustack_components.cluster.port import Json
 from gpustack_components.render.documents import EVENTS_TOPIC
 from gpustack_components.render.router.discovery import endpoint_selector, is_split
 from gpustack_components.render.router.identity import router_of
 from gpustack_components.render.services import role_address
-
-Json = dict[str, Any]
 
 DEFAULT_THRESHOLD = 8
 """Uncached prompt tokens from which a request is split when the deployment states none."""

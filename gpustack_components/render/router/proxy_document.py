@@ -3,12 +3,9 @@
 There is no admin block: nothing outside the Pod may stop or read the proxy.
 """
 
-from typing import Any
-
 from gpustack_components.bindings.resolve import ResolvedDeployment
+from gpustack_components.cluster.port import Json
 from gpustack_components.render.router.identity import GRPC_PORT, HTTP_PORT, router_of
-
-Json = dict[str, Any]
 
 DEFAULT_TIMEOUT = 86400
 """Seconds a request may take when the deployment states none; without a route timeout Envoy stops after 15."""

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Self, cast, get_args
 
 from gpustack_components.cluster.port import Json
+from gpustack_components.cluster.readings import timestamp
 
 State = Literal["Admitted", "Disqualified", "Withdrawing", "Draining", "Deleting", "Settling", "Completed", "Aborted"]
 """Where a retirement stands: `Admitted`, it is to leave; `Disqualified`, no member carries the label any more;
@@ -122,9 +123,9 @@ class Operation:
             "targetWorkloadUID": self.workload,
             "state": self.state,
             "reason": self.reason,
-            "startedAt": _text(self.started),
-            "deadline": _text(self.deadline),
-            "phaseStartedAt": _text(self.phase_started),
+            "startedAt": timestamp(self.started),
+            "deadline": timestamp(self.deadline),
+            "phaseStartedAt": timestamp(self.phase_started),
         }
         return values | ({"lastConsumedRetryToken": self.consumed} if self.consumed else {})
 
@@ -176,10 +177,6 @@ def retry_token(directive: str, role: str, ordinal: int) -> str:
         return ""
     number = parts[1]
     return parts[2] if number.isascii() and number.isdigit() and int(number) == ordinal else ""
-
-
-def _text(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _moment(text: Any) -> datetime:
