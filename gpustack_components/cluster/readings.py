@@ -72,9 +72,17 @@ def terminating(obj: Json) -> bool:
     return bool(at(obj, "metadata", "deletionTimestamp"))
 
 
-def timestamp(moment: datetime) -> str:
+def timestamp(time: datetime) -> str:
     """A moment as objects state it: RFC 3339 in UTC, in whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment(text: object) -> datetime | None:
+    """A moment as objects state it; None for anything else."""
+    try:
+        return datetime.fromisoformat(text) if isinstance(text, str) and text else None
+    except ValueError:
+        return None
 
 
 def deletion_asked(obj: Json) -> str:
@@ -83,11 +91,12 @@ def deletion_asked(obj: Json) -> str:
     grace = at(obj, "metadata", "deletionGracePeriodSeconds")
     if not isinstance(text, str):
         return ""
+    end = moment(text)
     try:
-        moment = datetime.fromisoformat(text) - timedelta(seconds=grace if isinstance(grace, int) else 0)
-    except (ValueError, OverflowError):
-        return text
-    return moment.isoformat().replace("+00:00", "Z")
+        asked = end and end - timedelta(seconds=grace if isinstance(grace, int) else 0)
+    except OverflowError:
+        asked = None
+    return asked.isoformat().replace("+00:00", "Z") if asked else text
 
 
 def whole_number(text: str | None) -> int | None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import LEASE, AlreadyExists, Cluster, ClusterError, Conflict, Json
-from gpustack_components.cluster.readings import annotation, at, each, name, uid
+from gpustack_components.cluster.readings import annotation, at, each, moment, name, uid
 from gpustack_components.rollout.contract import Clock
 from gpustack_components.rollout.liveness import Holder
 
@@ -149,8 +149,8 @@ class DriverLease:
     def _age(self) -> float:
         """Seconds since the last renewal by whichever clock ran on: a suspended machine's monotonic one stands
         still."""
-        ticks, moment = self._renewed
-        return max(self._clock.monotonic() - ticks, (self._clock.now() - moment).total_seconds())
+        ticks, time = self._renewed
+        return max(self._clock.monotonic() - ticks, (self._clock.now() - time).total_seconds())
 
     def _object(self) -> Json:
         now = _micro(self._clock.now())
@@ -190,14 +190,14 @@ def _left(cluster: Cluster, standing: Json) -> float:
     """Seconds until a Lease that stands may be taken over, all by the API server's clock."""
     written = [at(entry, "time") for entry in each(standing, "metadata", "managedFields")]
     written.append(at(standing, "metadata", "creationTimestamp"))
-    last = max((moment for text in written if (moment := _moment(text)) is not None), default=None)
+    last = max((time for text in written if (time := moment(text)) is not None), default=None)
     namespace = at(standing, "metadata", "namespace")
     probe = {
         "apiVersion": LEASE.api_version,
         "kind": LEASE.kind,
         "metadata": {"generateName": f"{name(standing)}-", "namespace": namespace},
     }
-    now = _moment(at(cluster.create(probe, dry_run=True), "metadata", "creationTimestamp"))
+    now = moment(at(cluster.create(probe, dry_run=True), "metadata", "creationTimestamp"))
     if last is None or now is None:
         return DURATION
     duration = at(standing, "spec", "leaseDurationSeconds")
@@ -215,12 +215,5 @@ def _holder(standing: Json) -> Holder:
     )
 
 
-def _micro(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def _moment(text: object) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text).replace("Z", "+00:00")) if text else None
-    except ValueError:
-        return None
+def _micro(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -12,7 +12,7 @@ from typing import Literal
 from gpustack_components.api.model_deployment import Role
 from gpustack_components.cluster import keys, readings
 from gpustack_components.cluster.port import Json
-from gpustack_components.cluster.readings import at, each
+from gpustack_components.cluster.readings import at, each, moment
 from gpustack_components.status.deployed import Replica
 from gpustack_components.status.fit import never_fits_until
 
@@ -104,16 +104,6 @@ def pod_trouble(pod: Json) -> Hold | None:
         release = "a node has room and the labels asked for; quota alone is not enough"
         return Hold(f"no node fits: {scheduled.message}", scheduled.since, release, describe)
     return None
-
-
-def moment(text: object) -> datetime | None:
-    """A time as objects carry it; None for anything else."""
-    if not isinstance(text, str):
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def _starting(replica: Replica, workload: Json) -> Hold:

@@ -9,10 +9,10 @@ from datetime import datetime
 
 from gpustack_components.api.model_deployment import ModelDeployment, Role
 from gpustack_components.cluster import readings
-from gpustack_components.cluster.readings import at
+from gpustack_components.cluster.readings import at, moment
 from gpustack_components.status.deployed import Observation, Replica
 from gpustack_components.status.facts import Expected
-from gpustack_components.status.holds import Around, Hold, State, hold_of, moment
+from gpustack_components.status.holds import Around, Hold, State, hold_of
 from gpustack_components.status.rollout import outdated
 
 

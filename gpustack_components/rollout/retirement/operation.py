@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Self, cast, get_args
 
 from gpustack_components.cluster.port import Json
-from gpustack_components.cluster.readings import timestamp
+from gpustack_components.cluster.readings import moment, timestamp
 
 State = Literal["Admitted", "Disqualified", "Withdrawing", "Draining", "Deleting", "Settling", "Completed", "Aborted"]
 """Where a retirement stands: `Admitted`, it is to leave; `Disqualified`, no member carries the label any more;
@@ -164,10 +164,10 @@ def resume(operation: Operation, now: datetime) -> Operation:
     return operation
 
 
-def whole(moment: datetime) -> datetime:
+def whole(time: datetime) -> datetime:
     """The moment without its fraction of a second, as the record keeps it: a budget ends a little early, never
     late."""
-    return moment.astimezone(UTC).replace(microsecond=0)
+    return time.astimezone(UTC).replace(microsecond=0)
 
 
 def retry_token(directive: str, role: str, ordinal: int) -> str:
@@ -180,7 +180,7 @@ def retry_token(directive: str, role: str, ordinal: int) -> str:
 
 
 def _moment(text: Any) -> datetime:
-    moment = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
-    if moment.tzinfo is None:
+    found = moment(text)
+    if found is None or found.tzinfo is None:
         raise ValueError(text)
-    return moment
+    return found
