@@ -78,6 +78,11 @@ class Desired:
         """The role of that name, or None when the document does not declare it."""
         return next((role for role in self.roles if role.name == name), None)
 
+    def declares(self, role: str, ordinal: int) -> bool:
+        """Whether that replica is wanted."""
+        found = self.role(role)
+        return found is not None and ordinal < found.replicas
+
     def group_name(self, role: str, ordinal: int) -> str:
         """The name of a replica's Kueue group, and of its Workload."""
         return names.group_name(self.namespace, self.name, role, ordinal)

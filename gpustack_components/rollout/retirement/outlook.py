@@ -29,11 +29,9 @@ def outlook(desired: Desired, observed: Observed, slots: Slots, operation: Opera
     """What the protocol does from here."""
     every = removals(desired, observed)
     reservation = reserve(desired, observed, slots, every, Retiring(operation))
-    spared = [one for one in every if all(member.uid in reservation.spared for member in one.members)]
     current = reservation.operation if reservation.operation is not None and reservation.operation.holds else None
     seat = (current.role, current.ordinal) if current is not None else None
-    queue = [one for one in spared if (one.role, one.ordinal) != seat and one.ordinal is not None]
-    queue.sort(key=lambda one: -(one.ordinal or 0))
+    queue = [one for one in reservation.queue if (one.role, one.ordinal) != seat]
     lines = [*_under_way(current, desired), *_queued(queue, desired)]
     first = [seat] if current is not None and seat is not None and _leaves(current, desired) else []
     leaving = (*first, *((one.role, one.ordinal or 0) for one in queue))
@@ -53,15 +51,12 @@ def unselected(decision: Decision) -> tuple[tuple[str, int], ...]:
     return tuple(sorted({(one.role, one.ordinal) for one in decision.actions if isinstance(one, Mark)}))
 
 
-def _declared(operation: Operation, desired: Desired) -> bool:
-    role = desired.role(operation.role)
-    return role is not None and operation.ordinal < role.replicas
-
-
 def _leaves(operation: Operation, desired: Desired) -> bool:
     if operation.state in ("Deleting", "Settling"):
         return True
-    return (operation.state != "Aborted" or _retried(operation, desired)) and not _declared(operation, desired)
+    return (operation.state != "Aborted" or _retried(operation, desired)) and not desired.declares(
+        operation.role, operation.ordinal
+    )
 
 
 def _retried(operation: Operation, desired: Desired) -> bool:
@@ -78,7 +73,7 @@ def _under_way(operation: Operation | None, desired: Desired) -> Iterator[str]:
         yield f"{where} leaves after all: its retirement, which was aborted, is tried again as the directive asks"
     elif _leaves(operation, desired):
         yield f"{where} is on its way out ({operation.state}: {why[2]})"
-    elif _declared(operation, desired):
+    elif desired.declares(operation.role, operation.ordinal):
         yield f"{where} was on its way out and is kept, since it is declared again"
     else:
         yield (

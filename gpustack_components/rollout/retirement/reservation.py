@@ -49,6 +49,8 @@ class Reservation:
     """To be remembered before anything is done."""
     spared: frozenset[str] = frozenset()
     """Uids of Pods that are to leave and that nothing else may delete."""
+    queue: tuple[Removal, ...] = ()
+    """What leaves by the protocol, in the order in which it does."""
     deletions: tuple[DeletePods, ...] = ()
     """The retirement's own."""
     waits: tuple[Wait, ...] = ()
@@ -80,6 +82,7 @@ def reserve(
     return Reservation(
         operation=operation,
         spared=frozenset(spared),
+        queue=tuple(queue),
         deletions=tuple(_deletions(operation, observed)),
         waits=tuple(_waits(operation, desired, queue)),
     )
@@ -153,8 +156,7 @@ def _deletions(operation: Operation | None, observed: Observed) -> Iterator[Dele
 def _waits(operation: Operation | None, desired: Desired, queue: Sequence[Removal]) -> Iterator[Wait]:
     held = operation is not None and operation.holds
     if operation is not None and held:
-        declared = desired.role(operation.role)
-        again = declared is not None and operation.ordinal < declared.replicas
+        again = desired.declares(operation.role, operation.ordinal)
         kind: WaitKind = "retained" if operation.state == "Aborted" and not again else "retirement"
         message = f"{operation.state}, {operation.reason}"
         if operation.state == "Aborted" and again:
