@@ -78,8 +78,7 @@ def _plain(value: Any, is_unknown: Callable[[Any], bool], path: str, found: list
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        members = cast(Mapping[Any, Any], value)
-        items = ((str(key), _plain(item, is_unknown, member(path, str(key)), found)) for key, item in members.items())
+        items = ((key, _plain(item, is_unknown, member(path, key), found)) for key, item in _in_order(value))
         return {key: item for key, item in items if item is not None}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         elements = cast(Sequence[Any], value)
@@ -92,8 +91,14 @@ def paths_of(value: Any, wanted: Callable[[Any], bool], path: str = "") -> Itera
     if wanted(value):
         yield path, value
     elif isinstance(value, Mapping):
-        for key, item in cast(Mapping[Any, Any], value).items():
-            yield from paths_of(item, wanted, member(path, str(key)))
+        for key, item in _in_order(value):
+            yield from paths_of(item, wanted, member(path, key))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(cast(Sequence[Any], value)):
             yield from paths_of(item, wanted, member(path, index))
+
+
+def _in_order(value: Any) -> list[tuple[str, Any]]:
+    """The members by name: the engine hands a map's over in another order each time."""
+    members = cast(Mapping[Any, Any], value)
+    return sorted(((str(key), item) for key, item in members.items()), key=lambda pair: pair[0])

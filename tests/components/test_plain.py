@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.output import UNKNOWN, Unknown
 
-from gpustack_components.components.plain import Known, known, plain
+from gpustack_components.components.plain import Known, known, paths_of, plain
 
 
 def is_unknown(value: object) -> bool:
@@ -26,6 +26,17 @@ def test_unknown_values_are_named_by_path_and_replaced_by_legal_words():
     found = known(value, is_unknown, "spec")
     assert found.unknown == ("spec.engine.image", "spec.roles[0].additionalVolumes[0].mountPath")
     assert found.value["roles"][0]["additionalVolumes"][0]["mountPath"].startswith("/")
+
+
+@given(st.permutations(["router", "engine", "kvCache"]), st.permutations(["image", "extraArgs"]))
+def test_unknown_values_are_named_in_one_order_whatever_the_order_of_the_members(outer: list[str], inner: list[str]):
+    value = {part: dict.fromkeys(inner, UNKNOWN) for part in outer} | {"roles": [{}] * 10 + [{"image": UNKNOWN}] * 2}
+    found = known(value, is_unknown)
+    assert [path for path, _ in paths_of(value, is_unknown)] == [*found.unknown]
+    assert found.unknown == (
+        "engine.extraArgs", "engine.image", "kvCache.extraArgs", "kvCache.image", "roles[10].image", "roles[11].image",
+        "router.extraArgs", "router.image",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
