@@ -19,6 +19,7 @@ from gpustack_components.cluster.port import (
     Forbidden,
     Invalid,
     Json,
+    NotSeenYet,
     NotServed,
     Unauthorized,
     Unreachable,
@@ -176,6 +177,10 @@ def _not_found(request: Request, asked: str, status: Json, words: str, body: byt
             return Invalid(
                 f"Namespace {at(status, 'details', 'name')} does not exist, so {request.subject} cannot be there. "
                 "Create it first."
+            )
+        if by := _WEBHOOK_REFUSED.search(words):
+            return NotSeenYet(
+                f"Admission webhook {by['name']} does not see yet what it needs when {asked}: {by['words']}"
             )
         return Invalid(f"Not found when {asked}: {words}")
     if request.kind is None:

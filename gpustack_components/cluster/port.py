@@ -84,6 +84,10 @@ class Busy(ClusterError):
     retryable = True
 
 
+class NotSeenYet(Busy):
+    """A refusal by an admission webhook to which something that stands, as a namespace just made, is unknown still."""
+
+
 class Expired(ClusterError):
     """410 on a watch or a continued list: list again."""
 

@@ -1,9 +1,9 @@
-"""The time in which the API server does not answer: when to try again, and when to stop trying."""
+"""The time in which requests fail that may succeed later: when to try again, and when to stop trying."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpustack_components.cluster.port import ClusterError, Conflict, NotServed, Stop
+from gpustack_components.cluster.port import ClusterError, Conflict, NotServed, Stop, Unreachable
 from gpustack_components.rollout.acting import GivenUp
 from gpustack_components.rollout.contract import Clock
 from gpustack_components.rollout.narrator import Narrator
@@ -24,6 +24,7 @@ class Outage:
     left: Callable[[float], float | None]
     """Seconds from then on that the run waits for its deployment anyway; None when it waits for nothing."""
     _since: float | None = None
+    _unreachable: bool = False
     _failures: int = 0
 
     def stumble(self, error: ClusterError) -> None:
@@ -40,19 +41,24 @@ class Outage:
             self.clock.sleep(min(left, 0.2))
 
     def away(self, error: ClusterError) -> None:
-        """Nobody answers. Raises `GivenUp` when that has lasted too long."""
+        """Nobody answers, or what answers is not up to it. Raises `GivenUp` when that has lasted too long."""
         now = self.clock.monotonic()
-        if self._since is None:
-            self._since = now
-            self.narrator.say(f"the API server cannot be reached, trying again: {error}")
+        unreachable = isinstance(error, Unreachable)
+        if self._since is None or unreachable != self._unreachable:
+            self._since = now if self._since is None else self._since
+            self._unreachable = unreachable
+            what = "the API server cannot be reached" if unreachable else "a request failed"
+            self.narrator.say(f"{what}, trying again: {error}")
         left = self.left(now)
         longest = max(left if left is not None else 0.0, self._since + self.patience - now)
         if longest <= 0:
-            raise GivenUp(f"the API server could not be reached for {span(now - self._since)}: {error}")
+            what = "the API server could not be reached" if unreachable else "requests failed"
+            raise GivenUp(f"{what} for {span(now - self._since)}: {error}")
 
     def over(self, *, watching: bool) -> None:
         """A pass went through; the outage has ended when the watches work again too."""
         self._failures = 0
         if self._since is not None and watching:
-            self.narrator.say(f"the API server answers again after {span(self.clock.monotonic() - self._since)}")
+            what = "the API server answers again" if self._unreachable else "requests succeed again"
+            self.narrator.say(f"{what} after {span(self.clock.monotonic() - self._since)}")
             self._since = None

@@ -90,7 +90,7 @@ def preflight(
             *_lacking(cluster, desired.namespace, _spared(desired) | _READ_BEFORE),
         ]
     if not sentences and desired.hold("weights") is None:
-        sentences = [sentence for role in roles for sentence in _probe(cluster, desired.namespace, role, render)]
+        sentences = [sentence for role in roles for sentence in _probe(cluster, desired.namespace, role, render, pause)]
     if sentences:
         raise RolloutRefused(*dict.fromkeys(sentences))
 
@@ -206,6 +206,10 @@ def _may(cluster: Cluster, verb: str, kind: Kind, namespace: str) -> bool:
 
 
 def _probe(
-    cluster: Cluster, namespace: str, role: DesiredRole, render: Callable[[str, int], RenderedReplica]
+    cluster: Cluster,
+    namespace: str,
+    role: DesiredRole,
+    render: Callable[[str, int], RenderedReplica],
+    pause: Callable[[float], None] | None = None,
 ) -> Sequence[str]:
-    return tuple(not_taken_in(cluster, namespace, role.name, render(role.name, 0).members[0]))
+    return tuple(not_taken_in(cluster, namespace, role.name, render(role.name, 0).members[0], pause))

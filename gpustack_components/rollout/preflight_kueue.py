@@ -4,7 +4,7 @@ A dry run passes everything a create passes, webhooks included, and stores nothi
 looked up in Kueue's own configuration, where that may be read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from gpustack_components.cluster.port import (
@@ -16,6 +16,7 @@ from gpustack_components.cluster.port import (
     ClusterError,
     Json,
     Kind,
+    NotSeenYet,
     NotServed,
 )
 from gpustack_components.cluster.readings import at, each, managed_by_kueue
@@ -23,6 +24,9 @@ from gpustack_components.rollout.contract import RolloutRefused
 
 NEEDED = "Kueue 0.17 or newer with its Pod integration on"
 """What a cluster needs, as sentences say it."""
+
+SETTLING = (0.5, 1.0, 2.0)
+"""Seconds after which something is looked at again that Kueue may not have taken notice of yet, as one just made."""
 
 _EARLIER = Kind("kueue.x-k8s.io/v1beta1", WORKLOAD.kind, WORKLOAD.plural)
 WEBHOOKS = Kind(
@@ -54,17 +58,24 @@ def missing(cluster: Cluster, namespace: str, error: NotServed) -> RolloutRefuse
     )
 
 
-def not_taken_in(cluster: Cluster, namespace: str, role: str, pod: Json) -> Iterator[str]:
-    """Why a Pod of this role would not be created, or would run past Kueue; nothing when it would be taken in."""
+def not_taken_in(
+    cluster: Cluster, namespace: str, role: str, pod: Json, pause: Callable[[float], None] | None = None
+) -> Iterator[str]:
+    """Why a Pod of this role would not be created, or would run past Kueue; nothing when it would be taken in.
+
+    A webhook that has not seen the namespace yet is asked again after `pause`; without one, that is passed over.
+    """
     metadata = {key: value for key, value in pod["metadata"].items() if key != "generateName"}
     probe = {**pod, "metadata": {**metadata, "name": f"{role}-preflight"}}
     try:
-        taken = cluster.create(probe, dry_run=True)
+        taken = _asked(cluster, probe, pause)
     except AlreadyExists:
         return
     except ClusterError as error:
         text = str(error)
         if any(words in text for words in _PASSES_LATER) or ("serviceaccount" in text and "not found" in text):
+            return
+        if pause is None and isinstance(error, NotSeenYet):
             return
         if error.retryable:
             yield f"role {role}: a Pod could not be created now: {text} Is Kueue's controller running and ready?"
@@ -73,6 +84,17 @@ def not_taken_in(cluster: Cluster, namespace: str, role: str, pod: Json) -> Iter
         return
     if not managed_by_kueue(taken):
         yield _why_not_managed(cluster, namespace)
+
+
+def _asked(cluster: Cluster, probe: Json, pause: Callable[[float], None] | None) -> Json:
+    for seconds in SETTLING:
+        try:
+            return cluster.create(probe, dry_run=True)
+        except NotSeenYet:
+            if pause is None:
+                raise
+            pause(seconds)
+    return cluster.create(probe, dry_run=True)
 
 
 def _why_not_managed(cluster: Cluster, namespace: str) -> str:

@@ -19,13 +19,11 @@ from gpustack_components.cluster.port import (
 )
 from gpustack_components.cluster.readings import annotation, at, condition, each, name
 from gpustack_components.rollout.desired import DesiredRole
+from gpustack_components.rollout.preflight_kueue import SETTLING
 from gpustack_components.rollout.quota import Queue, telling, times, worded
 
 _ADMISSION_CHECK = Kind("kueue.x-k8s.io/v1beta2", "AdmissionCheck", "admissionchecks", namespaced=False)
 _PROVISIONING = "kueue.x-k8s.io/provisioning-request"
-_SETTLING = (0.5, 1.0, 2.0)
-"""Seconds after which an inactive ClusterQueue is looked at again: one just made is inactive until Kueue has seen its
-flavors."""
 
 
 def queue_findings(
@@ -82,7 +80,7 @@ def _behind(
         if queue is None:
             missing = f"ClusterQueue {behind}, to which {label} leads, does not exist."
             return _usable(to_come[local]) if local in to_come else (None, missing)
-        for seconds in _SETTLING:
+        for seconds in SETTLING:
             if pause is None or _stopped(queue, behind) or not _inactive(queue):
                 break
             pause(seconds)

@@ -57,6 +57,7 @@ def patch(c: Client) -> object:
 
 
 WEBHOOK = 'admission webhook "vpod.kb.io" denied the request: spec: Forbidden: queue name is immutable'
+UNSEEN = 'admission webhook "mpod.kb.io" denied the request: Namespace "team-a" not found'
 FAILED_HOOK = 'Internal error occurred: failed calling webhook "mpod.kb.io": failed to call webhook: connection refused'
 RBAC = 'pods "p" is forbidden: User "jane" cannot get resource "pods" in API group "" in the namespace "team-a"'
 
@@ -69,6 +70,8 @@ RBAC = 'pods "p" is forbidden: User "jane" cannot get resource "pods" in API gro
         (make, 403, status(403, WEBHOOK, "Forbidden"), port.Invalid,
          "webhook vpod.kb.io refused creating Pod team-a/p: spec: Forbidden: queue name is immutable"),
         (make, 400, status(400, WEBHOOK), port.Invalid, "webhook vpod.kb.io refused creating Pod team-a/p"),
+        (make, 404, status(404, UNSEEN, "NotFound", name="team-a", kind="Namespace"), port.NotSeenYet,
+         'webhook mpod.kb.io does not see yet what it needs when creating Pod team-a/p: Namespace "team-a" not found'),
         (make, 403, status(403, 'pods "p" is forbidden: violates PodSecurity "restricted"', "Forbidden"), port.Invalid,
          "refused creating Pod team-a/p: .*PodSecurity"),
         (make, 422, status(422, 'Pod "p" is invalid: spec.containers: Required value', "Invalid"), port.Invalid,

@@ -10,11 +10,13 @@ import pytest
 
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.client import connect
+from gpustack_components.cluster.port import CONFIG_MAP
 from gpustack_components.cluster.readings import ordinal
 from gpustack_components.cluster.retrying import Patience
 from gpustack_components.rollout.contract import RolloutRefused, Timeouts
+from gpustack_components.rollout.record import record_name
 from tests.faults.proxy import FaultProxy
-from tests.rollout.lab import EXIT_AFTER, EXIT_CODE, Lab, Role
+from tests.rollout.lab import EXIT_AFTER, EXIT_CODE, NAME, Lab, Role
 
 pytestmark = pytest.mark.cluster
 SHORT = Patience(attempts=2, seconds=2.0)
@@ -34,6 +36,40 @@ def test_a_lost_answer_to_a_create_doubles_no_replica(lab: Lab, proxy: FaultProx
         outcome = lab.up(server=Role(replicas=3), cluster=connect(proxy.kubeconfig, patience=SHORT), timeouts=TIMEOUTS)
     assert outcome.phase == "Converged", outcome.reasons
     assert max(seen) <= 3 and sorted(number or 0 for number in map(ordinal, lab.pods())) == [0, 1, 2]
+
+
+UNSEEN = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "status": "Failure",
+    "message": 'admission webhook "mpod.kb.io" denied the request: Namespace "team-a" not found',
+    "reason": "NotFound",
+    "details": {"name": "team-a", "kind": "Namespace"},
+    "code": 404,
+}
+"""What Kueue's webhook answers for a moment in a namespace just made, before it has heard of it."""
+
+
+def test_a_webhook_that_has_not_heard_of_the_namespace_yet_is_asked_again(lab: Lab, proxy: FaultProxy) -> None:
+    lab.open_queue(1)
+    preflight = proxy.answer("POST */pods?*dryRun=All*", 404, UNSEEN, times=1)
+    creation = proxy.answer("POST */pods?*=Strict", 404, UNSEEN, times=2)
+    outcome = lab.up(server=Role(), cluster=connect(proxy.kubeconfig, patience=SHORT), timeouts=TIMEOUTS)
+    assert outcome.phase == "Converged", outcome.reasons
+    assert (preflight.used, creation.used) == (1, 2)
+    (failed,) = (line for line in lab.lines if "a request failed, trying again" in line)
+    assert "webhook mpod.kb.io does not see yet what it needs when creating Pod" in failed
+    assert any("requests succeed again after" in line for line in lab.lines)
+
+
+def test_a_webhook_that_never_hears_of_the_namespace_is_named_before_anything_is_written(
+    lab: Lab, proxy: FaultProxy
+) -> None:
+    lab.open_queue(1)
+    proxy.answer("POST */pods?*dryRun=All*", 404, UNSEEN)
+    with pytest.raises(RolloutRefused, match=r"webhook mpod.kb.io does not see yet .*controller running"):
+        lab.up(server=Role(), cluster=connect(proxy.kubeconfig, patience=SHORT), timeouts=TIMEOUTS)
+    assert lab.unseen.get(CONFIG_MAP, lab.namespace, record_name(NAME)) is None
 
 
 def test_an_api_server_that_is_away_in_mid_rollout_is_waited_for(lab: Lab, proxy: FaultProxy) -> None:
