@@ -69,7 +69,7 @@ class Actor:
     leaving: set[str] = field(default_factory=set[str])
     """Uids of objects whose deletion the server has accepted."""
     written: list[Json] = field(default_factory=list[Json])
-    """Pods created or labelled since they were last taken from here."""
+    """Pods created, labelled or released since they were last taken from here."""
     selects: bool = False
     """Whether Services and routers select by the label, so that a run cannot do without it."""
     labels: bool = True
@@ -137,7 +137,7 @@ class Actor:
                 self._writing.delete(WORKLOAD, self.namespace, action.name, uid=action.uid)
                 self.leaving.add(action.uid)
             case ReleaseFinalizer():
-                self._release(action, observed)
+                return self._release(action, observed)
             case EnsureService():
                 return self._ensure_service(action, record)
             case PruneService():
@@ -182,12 +182,12 @@ class Actor:
             self.labels = False
             self.narrator.say(f"Pods cannot be labelled as ready to be selected, which nothing needs yet: {trouble}")
 
-    def _release(self, action: ReleaseFinalizer, observed: Observed) -> None:
-        """Take Kueue's finalizer off exactly this Pod; one that has changed meanwhile is looked at again later."""
+    def _release(self, action: ReleaseFinalizer, observed: Observed) -> bool:
+        """Take Kueue's finalizer off exactly this Pod; one that has changed or gone meanwhile is looked at anew."""
         standing = next((member.pod for member in observed.members if member.uid == action.pod.uid), None)
         finalizers: list[str] = at(standing, "metadata", "finalizers") or []
         if keys.MANAGED not in finalizers:
-            return
+            return False
         index = finalizers.index(keys.MANAGED)
         operations = [
             {"op": "test", "path": "/metadata/uid", "value": action.pod.uid},
@@ -195,10 +195,15 @@ class Actor:
             {"op": "remove", "path": f"/metadata/finalizers/{index}"},
         ]
         try:
-            self._writing.patch(POD, self.namespace, action.pod.name, operations)
+            released = self._writing.patch(POD, self.namespace, action.pod.name, operations)
         except Conflict:
-            return
+            released = None
+        if released is None:
+            self.stale = True
+            return False
+        self.written.append(released)
         self.narrator.say(f"Pod {action.pod.name} had exited and Kueue did not release it: its finalizer was taken off")
+        return True
 
     def _ensure_service(self, action: EnsureService, record: Record) -> bool:
         service = self.render(action.role, action.ordinal).service

@@ -194,8 +194,13 @@ class Connection:
         *,
         subresource: str = "",
     ) -> Json | None:
-        obj = self.cluster.objects.get((kind.kind, name), {})
-        return self._write("patch", obj, lambda: self.cluster.patch(kind, namespace, name, operations), conflicts=True)
+        def do() -> Json | None:
+            obj = self.cluster.objects.get((kind.kind, name))
+            if obj is not None:
+                self._on_write(self, "patch", obj)
+            return self.cluster.patch(kind, namespace, name, operations)
+
+        return self._ask(do, conflicts=True)
 
     def apply(self, obj: Json, *, force: bool = False, subresource: str = "", dry_run: bool = False) -> Json:
         raise AssertionError("the rollout applies nothing")
