@@ -48,6 +48,8 @@ class Judge:
         """Sentences about what should not have happened."""
         self._turning: dict[str, set[int]] = {}
         """Ordinals by role that a driver took down and that have not been admitted since."""
+        self._captured: set[str] = set()
+        """Uids of the Pods that the record names for deletion, or named when it was last there."""
         cluster.on_change = self._changed
 
     def judging(self, desired: Desired) -> Callable[[Connection, str, Json], None]:
@@ -87,6 +89,9 @@ class Judge:
         return Record.from_object(obj) if obj is not None else None
 
     def _changed(self, obj: Json) -> None:
+        if (obj["kind"], name(obj)) == RECORD:
+            slots = Record.from_object(obj).slots.values()
+            self._captured = {member for slot in slots for member in slot.member_uids}
         if obj["kind"] == "Workload" and self._turning and admitted(obj):
             for of, ordinals in self._turning.items():
                 for one in list(ordinals):
@@ -123,7 +128,8 @@ class Judge:
             return
         record = self._record()
         slot = record.slots.get(of) if record is not None else None
-        if slot is None or slot.ordinal != number or uid(obj) not in slot.member_uids:
+        lost = record is None and uid(obj) in self._captured
+        if not lost and (slot is None or slot.ordinal != number or uid(obj) not in slot.member_uids):
             if not self._doubled(obj, told):
                 self.broken.append(f"{_seat(obj)} is deleted without being remembered")
             return
@@ -138,7 +144,10 @@ class Judge:
         record, number = self._record(), ordinal(obj)
         if desired.protocol is None or record is None or number is None:
             return
-        serves = _Judgement(connection, desired, record.uid).healthy(role(obj) or "", number)
+        slot = record.slots.get(role(obj) or "")
+        if slot is not None and slot.ordinal == number:
+            return  # cancelled with its slot (sheet 4.5)
+        serves = _Judgement(connection, desired, record.uid).serves(role(obj) or "", number)
         operation = record.retirement
         if serves and (operation is None or operation.state != "Deleting" or uid(obj) not in operation.members):
             self.broken.append(f"{_seat(obj)} serves and is deleted before it was withdrawn and drained")
@@ -206,6 +215,11 @@ class _Judgement:
             and not any(map(gated, pods))
             and any(admitted(w) and not terminating(w) for w in self._owning(pods))
         )
+
+    def serves(self, of: str, number: int) -> bool:
+        """Healthy, and some container of it was started: before that there is nothing to withdraw."""
+        pods = self._pods.get((of, number), [])
+        return self.healthy(of, number) and any(at(pod, "status", "containerStatuses") for pod in pods)
 
     def against(self, of: str, number: int, replicas: int, *, renewed: bool) -> str:
         """Why this replica must not be replaced now; empty when it may be."""

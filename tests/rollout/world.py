@@ -24,6 +24,7 @@ from gpustack_components.cluster.readings import (
 from gpustack_components.rollout.contract import Outcome, Timeouts, Wanted
 from gpustack_components.rollout.converge import converge, teardown
 from gpustack_components.rollout.desired import Desired, Protocol
+from gpustack_components.rollout.record import Record
 from tests.rollout.judge import LEASE, NAME, RECORD, Judge
 from tests.rollout.lab import OWNER, Role, wanted
 from tests.rollout.simulation.clock import SimulatedClock
@@ -35,6 +36,8 @@ TIMEOUTS = Timeouts(admission=60, drain=60, ready=60, lease=0)
 PLENTY = 100
 DEAD_PROCESS = "4194999"
 _MANY = 1000
+_SEATS = 6
+"""How many replicas there can be at most, of which each may have to be retired again."""
 
 
 class World:
@@ -117,6 +120,9 @@ class World:
         driver.go(moments)
         if driver.ended:
             self.drivers.remove(driver)
+            reasons = driver.outcome.reasons if driver.outcome is not None else ()
+            if defects := [reason for reason in reasons if reason.startswith("a defect of")]:
+                self.judge.broken += defects
 
     def kill(self, driver: Process, *, elsewhere: bool = False) -> None:
         """A driver dies; on this machine, where that can be proved, or elsewhere, where its Lease has to expire."""
@@ -169,11 +175,28 @@ class World:
         before = self.serving()
         outcome = self.up()
         self.check()
+        for turn in range(_SEATS):
+            if not self._try_the_retirement_again(f"turn-{turn}"):
+                break
+            outcome = self.up()
+            self.check()
         assert outcome.phase == "Converged", f"{outcome.reasons}\n{self.tell()}"
         after = self.serving()
         moved = [place for place, uids in before.items() if after.get(place) != uids]
         assert not moved, f"{moved} served as they should, and are others now\n{self.tell()}"
         self.check_done()
+
+    def _try_the_retirement_again(self, token: str) -> bool:
+        """What a person does of whom a retirement that was aborted asks it; whether one does."""
+        record = self.cluster.objects.get(RECORD)
+        operation = Record.from_object(record).retirement if record is not None else None
+        if operation is None or operation.state != "Aborted" or self.protocol is None:
+            return False
+        if self.asked().desired.declares(operation.role, operation.ordinal):
+            return False
+        self.story.append(f"* the retirement of {operation.role}/{operation.ordinal} is to be tried again")
+        self.protocol = replace(self.protocol, retry=f"{operation.role}:{operation.ordinal}:{token}")
+        return True
 
     def tell(self) -> str:
         """The story so far."""
