@@ -206,6 +206,10 @@ def _worded(action: "Action") -> str:
         case actions.Mark(role, ordinal, pod, eligible):
             how = "may be selected by" if eligible else "is taken out of the selection of"
             return f"{_place(role, ordinal)}: Pod {pod.name} {how} Services and routers"
+        case actions.Select(role, name, _, _, selector, mixed):
+            terms = ", ".join(f"{key}={value}" for key, value in sorted(selector.items()))
+            why = "while the replicas differ in shape" if mixed else "as declared"
+            return f"{role}: Service {name} selects by {terms}, {why}"
 
 
 def _place(role: str, ordinal: int | None) -> str:

@@ -126,12 +126,15 @@ class FrontDoor:
         """The objects; where their content follows from a value that is not known yet, it is filled in once it is."""
         every = _objects(resolved)
         names = [self._name, *(f"{self._name}/{role.declared.name}" for role in resolved.roles)]
+        fronts = len(names)
         names += [f"{self._name}/router"] * (len(every) - len(names))
         later = _content_once_known(composed, asked, self._observed) if asked.unknown else None
         stands_on: list[pulumi.Resource] = []
         for index, (name, manifest) in enumerate(zip(names, every, strict=True)):
             if manifest["kind"] in _AWAITED:
                 manifest = marked(manifest, {SKIP_AWAIT: "true"})
+            if index < fronts:  # a rollout writes their selectors while replicas differ in shape
+                manifest = marked(manifest, {PATCH_FORCE: "true"})
             if later is not None:
                 filled = {key: _part(later, index, key) for key in manifest if key not in _PLAIN}
                 manifest = {**manifest, **filled}

@@ -30,6 +30,7 @@ from gpustack_components.rollout.actions import (
     Mark,
     PruneService,
     ReleaseFinalizer,
+    Select,
     Wait,
 )
 from gpustack_components.rollout.contract import Clock, RenderedReplica
@@ -147,6 +148,8 @@ class Actor:
                 return self._create(action, record)
             case Mark():
                 self._mark(action, observed)
+            case Select():
+                self._select(action)
         return True
 
     def _mark(self, action: Mark, observed: Observed) -> None:
@@ -181,6 +184,22 @@ class Actor:
         else:
             self.labels = False
             self.narrator.say(f"Pods cannot be labelled as ready to be selected, which nothing needs yet: {trouble}")
+
+    def _select(self, action: Select) -> None:
+        """Write the selector of exactly the Service that was looked at; a changed one is looked at anew."""
+        operations = [
+            {"op": "test", "path": "/metadata/uid", "value": action.uid},
+            {"op": "test", "path": "/spec/selector", "value": action.before},
+            {"op": "replace", "path": "/spec/selector", "value": action.selector},
+        ]
+        try:
+            written = self._writing.patch(SERVICE, self.namespace, action.name, operations)
+        except Conflict:
+            written = self.cluster.get(SERVICE, self.namespace, action.name)
+        self.services = [service for service in self.services if name(service) != action.name]
+        if written is not None:
+            self.services.append(written)
+            self.narrator.selects(action)
 
     def _release(self, action: ReleaseFinalizer, observed: Observed) -> bool:
         """Take Kueue's finalizer off exactly this Pod; one that has changed or gone meanwhile is looked at anew."""

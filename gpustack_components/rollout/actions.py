@@ -1,6 +1,6 @@
 """What the planner answers with: actions to take, slots to remember, and what is being waited for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -89,7 +89,21 @@ class Mark:
     """Whether it may be selected."""
 
 
-Action = DeletePods | DeleteWorkload | ReleaseFinalizer | EnsureService | PruneService | CreateReplica | Mark
+@dataclass(frozen=True, slots=True)
+class Select:
+    """Have a Service in front of a role select other Pods than it does (sheet 5.3)."""
+
+    role: str
+    name: str
+    uid: str
+    before: Mapping[str, str]
+    """The selector that stands."""
+    selector: Mapping[str, str]
+    mixed: bool
+    """Whether the role's replicas differ in shape, so that this is not what the Service declares."""
+
+
+Action = DeletePods | DeleteWorkload | ReleaseFinalizer | EnsureService | PruneService | CreateReplica | Mark | Select
 
 WaitKind = Literal[
     "exit", "release", "admission", "foreign", "turn", "guard", "held", "unreadable", "retirement", "retained"
@@ -146,6 +160,7 @@ class Decision:
 
 
 def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """Deletions before creations, Services before the Pods that need them, labels last; otherwise as decided."""
-    kinds = (DeletePods, DeleteWorkload, ReleaseFinalizer, EnsureService, CreateReplica, PruneService, Mark)
+    """Deletions before creations, Services before the Pods that need them, labels last but for what selects by them;
+    otherwise as decided."""
+    kinds = (DeletePods, DeleteWorkload, ReleaseFinalizer, EnsureService, CreateReplica, PruneService, Mark, Select)
     return tuple(sorted(actions, key=lambda action: kinds.index(type(action))))

@@ -26,6 +26,7 @@ from gpustack_components.rollout.observe import Member, Observed, Workload
 from gpustack_components.rollout.qualification import marks
 from gpustack_components.rollout.retirement.reservation import Reservation, Retiring, reserve
 from gpustack_components.rollout.role_pass import RolePass, refs
+from gpustack_components.rollout.selection import selections
 from gpustack_components.rollout.shedding import Removal, removals
 from gpustack_components.rollout.slots import Slot, Slots
 
@@ -64,6 +65,7 @@ def decide(
     actions += _services(desired, observed, actions)
     going = frozenset(pod.uid for action in actions if isinstance(action, DeletePods) for pod in action.pods)
     actions += marks(desired, observed, kept, reservation.operation, going)
+    actions += selections(desired, observed)
     told = tuple({wait.key: wait for wait in waits}.values())
     return Decision(in_order(_once(actions)), kept, told, reservation.operation)
 

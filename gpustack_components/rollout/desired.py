@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal, Self
 from gpustack_components.api import names
 from gpustack_components.api.command_line.owned import SGLANG_GATEWAY
 from gpustack_components.api.quantity import Quantity
-from gpustack_components.cluster.keys import RETIREMENT_RETRY
+from gpustack_components.cluster import keys
+from gpustack_components.cluster.port import Json
 
 if TYPE_CHECKING:
     from gpustack_components.bindings.resolve import ResolvedDeployment, ResolvedRole
@@ -56,6 +57,15 @@ class DesiredRole:
 
 
 @dataclass(frozen=True, slots=True)
+class Front:
+    """A Service in front of a role, as it is declared."""
+
+    name: str
+    role: str
+    selector: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Desired:
     """The whole deployment as it is wanted now."""
 
@@ -73,6 +83,8 @@ class Desired:
     """`vLLM` or `SGLang`: whose metrics and flags the Pods have."""
     protocol: Protocol | None = None
     """How replicas that serve leave for good; None: their Pods are deleted at once."""
+    fronts: tuple[Front, ...] = ()
+    """The Services through which roles are reached, none of them headless."""
 
     def role(self, name: str) -> DesiredRole | None:
         """The role of that name, or None when the document does not declare it."""
@@ -95,6 +107,7 @@ class Desired:
     def of(cls, resolved: "ResolvedDeployment") -> Self:
         """What a resolved deployment asks for."""
         from gpustack_components.render.fingerprint import fingerprint
+        from gpustack_components.render.services import front_services
         from gpustack_components.render.template import template
         from gpustack_components.render.version import floor
 
@@ -121,7 +134,13 @@ class Desired:
             router=names.router_name(resolved.name) if resolved.declared.spec.router else "",
             engine=resolved.engine,
             protocol=_protocol(resolved),
+            fronts=tuple(map(_front, front_services(resolved))),
         )
+
+
+def _front(service: Json) -> Front:
+    selector = service["spec"]["selector"]
+    return Front(service["metadata"]["name"], selector[keys.APP_COMPONENT], selector)
 
 
 def _protocol(resolved: "ResolvedDeployment") -> Protocol | None:
@@ -132,5 +151,5 @@ def _protocol(resolved: "ResolvedDeployment") -> Protocol | None:
         return None
     return Protocol(
         handoff_seconds=float(settings.model_deployment_handoff_wait),
-        retry=metadata.annotations.get(RETIREMENT_RETRY, ""),
+        retry=metadata.annotations.get(keys.RETIREMENT_RETRY, ""),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from math import inf
 
-from gpustack_components.rollout.actions import CreateReplica, DeletePods, Wait
+from gpustack_components.rollout.actions import CreateReplica, DeletePods, Select, Wait
 from gpustack_components.rollout.contract import Progress, Timeouts
 from gpustack_components.rollout.observe import Observed
 from gpustack_components.rollout.retirement.operation import Operation
@@ -61,6 +61,11 @@ class Narrator:
             self._line(before.role, before.ordinal, "retirement over: somebody else removed it")
         elif after is None and before is not None:
             self._line(before.role, before.ordinal, "kept after all; its retirement is over")
+
+    def selects(self, action: Select) -> None:
+        """A Service in front of a role has another selector."""
+        how = "what each replica's own shape answers, while they differ" if action.mixed else "what it declares"
+        self._progress(f"{self._deployment} {action.role}  Service {action.name} selects {how}")
 
     def looked(self, observed: Observed, waits: Iterable[Wait], now: float) -> None:
         """A pass saw this and waits for that."""

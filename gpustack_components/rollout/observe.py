@@ -124,6 +124,14 @@ class Workload:
     """The object it was read from."""
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A Service that stands."""
+
+    uid: str
+    selector: Mapping[str, str]
+
+
 @dataclass(frozen=True)
 class Observed:
     """Everything of the deployment that stands on the server."""
@@ -136,6 +144,8 @@ class Observed:
     """Workloads of the namespace, by name."""
     services: Mapping[str, str] = field(default_factory=dict[str, str])
     """Headless Services of the record: uid by name."""
+    fronts: Mapping[str, Standing] = field(default_factory=dict[str, "Standing"])
+    """Services with a selector that are not the record's, as those in front of roles: by name."""
     _seats: Mapping[tuple[str, int | None], tuple[Member, ...]] = field(default_factory=dict[Any, Any], repr=False)
     _owning: Mapping[str, tuple[Workload, ...]] = field(default_factory=dict[Any, Any], repr=False)
     _named: Mapping[str, Workload] = field(default_factory=dict[Any, Any], repr=False)
@@ -215,15 +225,19 @@ def observe(
     for workload in groups:
         for uid in workload.owners:
             owning[uid] = (*owning.get(uid, ()), workload)
+    headless: dict[str, str] = {}
+    fronts: dict[str, Standing] = {}
+    for service in services:
+        if _belonging(service, owner_uid, record_name) == "ours":
+            headless[readings.name(service)] = readings.uid(service)
+        elif selector := at(service, "spec", "selector"):
+            fronts[readings.name(service)] = Standing(readings.uid(service), selector)
     return Observed(
         members=members,
         foreign=tuple(member for member in read if member.belonging == "foreign"),
         workloads=groups,
-        services={
-            readings.name(service): readings.uid(service)
-            for service in services
-            if _belonging(service, owner_uid, record_name) == "ours"
-        },
+        services=headless,
+        fronts=fronts,
         _seats=seats,
         _owning=owning,
         _named={workload.name: workload for workload in groups},

@@ -30,6 +30,7 @@ from gpustack_components.rollout.observe import Observed
 from gpustack_components.rollout.preflight_kueue import missing, not_taken_in
 from gpustack_components.rollout.preflight_queues import queue_findings
 from gpustack_components.rollout.role_pass import judge
+from gpustack_components.rollout.selection import follows_shapes, selections
 
 Rights = tuple[tuple[Kind, tuple[str, ...]], ...]
 """Kinds, each with the verbs a run uses on it, as RBAC spells them."""
@@ -39,7 +40,7 @@ _POD_PROXY = Kind(POD.api_version, POD.kind, f"{POD.plural}/proxy")
 RIGHTS: Rights = (
     (POD, ("get", "list", "watch", "create", "patch", "delete")),
     (WORKLOAD, ("list", "watch", "delete")),
-    (SERVICE, ("get", "list", "create", "delete")),
+    (SERVICE, ("get", "list", "create", "patch", "delete")),
     (CONFIG_MAP, ("get", "create", "update", "delete")),
     (LEASE, ("get", "create", "update", "delete")),
     (DEPLOYMENT, ("list", "watch")),
@@ -57,6 +58,8 @@ _ONLY_RETIRING = frozenset({(ENDPOINT_SLICE, "list"), (_POD_PROXY, "get")})
 """What is done where replicas are withdrawn and drained before they are deleted."""
 _ONLY_ROUTED = frozenset({(DEPLOYMENT, "list"), (DEPLOYMENT, "watch")})
 """What is done where a router is waited for."""
+_ONLY_MIXED = frozenset({(SERVICE, "patch")})
+"""What is done where replicas differ in shape, so that Services select by more than they declare."""
 _ONLY_CREATING = frozenset({(POD, "get"), (POD, "create"), (SERVICE, "get"), (SERVICE, "create")})
 """What a removal does not do."""
 
@@ -83,11 +86,12 @@ def preflight(
     """Raise `RolloutRefused` with every reason why this deployment could not be driven to its end; `ClusterError` when
     reading fails. `pause` lets that many seconds pass."""
     roles = at_stake(desired, observed)
+    mixed = follows_shapes(desired, observed) or any(True for _ in selections(desired, observed))
     sentences = [*_namespace(cluster, desired.namespace)] if desired.roles else []
     if not sentences:
         sentences = [
             *queue_findings(cluster, desired.namespace, roles, pause=pause),
-            *_lacking(cluster, desired.namespace, _spared(desired) | _READ_BEFORE),
+            *_lacking(cluster, desired.namespace, _spared(desired, mixed=mixed) | _READ_BEFORE),
         ]
     if not sentences and desired.hold("weights") is None:
         sentences = [sentence for role in roles for sentence in _probe(cluster, desired.namespace, role, render, pause)]
@@ -119,7 +123,8 @@ def warnings(
         queues = [*queue_findings(cluster, desired.namespace, roles, to_come.queues, to_come.flavors)]
     except NotServed as error:
         return missing(cluster, desired.namespace, error).sentences
-    rights = [*_lacking(cluster, desired.namespace, _spared(desired) | _READ_BEFORE)]
+    spared = _spared(desired, mixed=follows_shapes(desired, observed))
+    rights = [*_lacking(cluster, desired.namespace, spared | _READ_BEFORE)]
     probed = [] if rights or desired.holds else [*_probe(cluster, desired.namespace, roles[0], render)]
     return tuple(dict.fromkeys((*queues, *rights, *probed)))
 
@@ -131,7 +136,9 @@ def rights_missing(
 
     Without `desired`, of what any deployment needs.
     """
-    spared = _spared(desired) if desired is not None else _ONLY_TOGETHER | _ONLY_RETIRING | _ONLY_ROUTED
+    spared = _ONLY_TOGETHER | _ONLY_RETIRING | _ONLY_ROUTED | _ONLY_MIXED
+    if desired is not None:
+        spared = _spared(desired, mixed=False)
     sentences = [*_lacking(cluster, namespace, spared)]
     return RolloutRefused(*(sentences or [str(refused)]))
 
@@ -168,15 +175,16 @@ def _leaving(found: Json, namespace: str) -> Iterator[str]:
         yield f"namespace {namespace} is being deleted: wait until it is gone and create it again."
 
 
-def _spared(desired: Desired) -> frozenset[tuple[Kind, str]]:
+def _spared(desired: Desired, *, mixed: bool) -> frozenset[tuple[Kind, str]]:
     """The rights that this deployment can do without; one without roles is being removed."""
     if not desired.roles:
-        return _ONLY_CREATING | _ONLY_RETIRING | _ONLY_ROUTED
-    together = frozenset[tuple[Kind, str]]() if any(role.size > 1 for role in desired.roles) else _ONLY_TOGETHER
-    routed = frozenset[tuple[Kind, str]]() if desired.router else _ONLY_ROUTED
+        return _ONLY_CREATING | _ONLY_RETIRING | _ONLY_ROUTED | _ONLY_MIXED
+    none = frozenset[tuple[Kind, str]]()
+    together = none if any(role.size > 1 for role in desired.roles) else _ONLY_TOGETHER
+    spared = together | (none if desired.router else _ONLY_ROUTED) | (none if mixed else _ONLY_MIXED)
     if desired.protocol is None:
-        return together | routed | _ONLY_RETIRING
-    return (together - {(SERVICE, "get")}) | routed
+        return spared | _ONLY_RETIRING
+    return spared - {(SERVICE, "get")}
 
 
 def _lacking(cluster: Cluster, namespace: str, spared: frozenset[tuple[Kind, str]]) -> Iterator[str]:

@@ -66,7 +66,7 @@ def marks(
 ) -> Iterator[Mark]:
     """The labels to write, where they differ from what is there. `leaving` are uids of Pods this pass deletes: their
     deletion takes them out of selection by itself."""
-    for role, ordinal, members in _replicas(observed):
+    for role, ordinal, members in replicas(observed):
         if leaving & {member.uid for member in members}:
             continue
         rules = ruling(_judged(role, ordinal, members, slots, operation))
@@ -84,7 +84,7 @@ def eligible(
     """Qualified replicas by role; None while any replica of the role is inconclusive (sheet 8.1)."""
     found: dict[str, int | None] = dict.fromkeys(roles, 0)
     unclear: set[str] = set()
-    for role, ordinal, members in _replicas(observed):
+    for role, ordinal, members in replicas(observed):
         rules = ruling(_judged(role, ordinal, members, slots, operation))
         if rules == "hold":
             unclear.add(role)
@@ -93,9 +93,11 @@ def eligible(
     return {role: None if role in unclear else number for role, number in found.items()}
 
 
-def _replicas(observed: Observed) -> Iterator[tuple[str, int, tuple[Member, ...]]]:
-    """Every replica with live members; a Pod without an ordinal is none."""
+def replicas(observed: Observed, of: str | None = None) -> Iterator[tuple[str, int, tuple[Member, ...]]]:
+    """Every replica with live members, or every one of a role; a Pod without an ordinal is none."""
     for role, ordinal in observed.seats():
+        if of not in (None, role):
+            continue
         members = tuple(member for member in observed.at(role, ordinal) if member.live)
         if ordinal is not None and members:
             yield role, ordinal, members

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gpustack_components.rollout.actions import Decision, Mark
+from gpustack_components.rollout.actions import Action, Decision, Mark, Select
 from gpustack_components.rollout.desired import Desired
 from gpustack_components.rollout.observe import Observed
 from gpustack_components.rollout.retirement.operation import Operation, retry_token
@@ -40,10 +40,16 @@ def outlook(desired: Desired, observed: Observed, slots: Slots, operation: Opera
 
 def worth_a_run(desired: Desired, decision: Decision) -> Decision:
     """The decision with those labels only that are worth a run: of replicas which become selectable, where Services and
-    routers select by them."""
+    routers select by them. Selectors are none: the program writes what Services declare, and the rest follows the
+    replicas."""
     selects = desired.protocol is not None
-    kept = (one for one in decision.actions if not isinstance(one, Mark) or (selects and one.eligible))
-    return replace(decision, actions=tuple(kept))
+
+    def worth(action: Action) -> bool:
+        if isinstance(action, Mark):
+            return selects and action.eligible
+        return not isinstance(action, Select)
+
+    return replace(decision, actions=tuple(filter(worth, decision.actions)))
 
 
 def unselected(decision: Decision) -> tuple[tuple[str, int], ...]:
