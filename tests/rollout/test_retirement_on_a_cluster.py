@@ -35,10 +35,10 @@ def metrics(running: int) -> bytes:
     return f"# HELP\nvllm:num_requests_running {running}\nvllm:num_requests_waiting 0\n".encode()
 
 
-def asked(namespace: str, replicas: int, *, protocol: bool = True) -> Wanted:
+def asked(namespace: str, replicas: int, *, protocol: bool = True, retry: str = "") -> Wanted:
     """One role of that many replicas, under the protocol or not."""
     of = wanted(namespace, {"server": Role(replicas=replicas, annotations=ENGINE, resource="cpu")})
-    return replace(of, desired=replace(of.desired, engine="vLLM", protocol=Protocol() if protocol else None))
+    return replace(of, desired=replace(of.desired, engine="vLLM", protocol=Protocol(retry=retry) if protocol else None))
 
 
 @pytest.fixture
@@ -90,6 +90,23 @@ def front(lab: Lab) -> None:
             "kind": "Service",
             "metadata": {"name": role_service(NAME, "server"), "namespace": lab.namespace, "labels": labels},
             "spec": {"selector": selector, "ports": [{"port": 8000}]},
+        }
+    )
+
+
+def listed_by_hand(lab: Lab, pod_uid: str) -> None:
+    """A list of the Service's endpoints that nobody keeps up to date."""
+    service = {"kubernetes.io/service-name": role_service(NAME, "server")}
+    labels = {keys.APP_NAME: keys.APP_NAME_VALUE, keys.APP_INSTANCE: NAME, **service}
+    reference = {"kind": "Pod", "namespace": lab.namespace, "name": "whatever", "uid": pod_uid}
+    lab.unseen.create(
+        {
+            "apiVersion": ENDPOINT_SLICE.api_version,
+            "kind": ENDPOINT_SLICE.kind,
+            "metadata": {"name": "by-hand", "namespace": lab.namespace, "labels": labels},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.0.0.1"], "targetRef": reference}],
+            "ports": [{"port": 8000}],
         }
     )
 
@@ -167,3 +184,30 @@ def test_a_replica_is_withdrawn_and_drained_before_it_is_deleted_also_when_its_d
     assert plain.phase == "Converged", plain.reasons
     assert proxy.count(METRICS) == asked_before, "without the setting nobody is asked"
     assert [ordinal(pod) for pod in lab.pods()] == [0]
+
+
+def test_a_replica_that_cannot_be_withdrawn_in_time_is_kept_until_a_person_has_it_tried_again(
+    lab: Lab, proxy: FaultProxy
+) -> None:
+    front(lab)
+    first = converge(lab.cluster, asked(lab.namespace, 2), timeouts=TIMEOUTS)
+    assert first.phase == "Converged", first.reasons
+    before = {ordinal(pod): uid(pod) for pod in lab.pods()}
+    listed_by_hand(lab, before[1])
+
+    kept = converge(lab.cluster, asked(lab.namespace, 1), timeouts=TIMEOUTS)
+    assert kept.phase == "Incomplete"
+    (reason,) = kept.reasons
+    assert "its retirement was aborted and it keeps running" in reason
+    assert f"StillServed: Service {role_service(NAME, 'server')} still leads to it" in reason
+    assert {ordinal(pod): uid(pod) for pod in lab.pods()} == before
+    assert labelled(lab) == {0: "true", 1: None}, "it stays out of selection"
+    again = converge(lab.cluster, asked(lab.namespace, 1), timeouts=TIMEOUTS)
+    assert again.phase == "Incomplete" and again.reasons == kept.reasons, "nothing is tried again by itself"
+
+    lab.unseen.delete(ENDPOINT_SLICE, lab.namespace, "by-hand")
+    proxy.answer(METRICS, 200, metrics(running=0))
+    tried = converge(connect(proxy.kubeconfig), asked(lab.namespace, 1, retry="server:1:second-try"), timeouts=TIMEOUTS)
+    assert tried.phase == "Converged", tried.reasons
+    assert {ordinal(pod): uid(pod) for pod in lab.pods()} == {0: before[0]}
+    assert not retirement(lab)
