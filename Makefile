@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CLUSTER ?= sandbox
-PYTEST_FLAGS ?= -n 2 --dist loadfile
+PYTEST_FLAGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help venv sandbox demo clean check test bench engine-parsers
 
