@@ -117,7 +117,7 @@ class Actor:
         self.blocked = {seat: entry for seat, entry in self.blocked.items() if seat in asked}
         if self.labels and not self.blocked:
             return decision
-        tried = (action for action in decision.actions if self.labels or not isinstance(action, Mark))
+        tried = (action for action in decision.actions if self.labels or not _by_label(action))
         actions = tuple(action for action in tried if not self._is_blocked(action, now))
         waits = tuple(Wait("foreign", *seat, message) for seat, (_, message) in self.blocked.items())
         return replace(decision, actions=actions, waits=(*decision.waits, *waits))
@@ -149,7 +149,7 @@ class Actor:
             case Mark():
                 self._mark(action, observed)
             case Select():
-                self._select(action)
+                return self._select(action)
         return True
 
     def _mark(self, action: Mark, observed: Observed) -> None:
@@ -185,8 +185,11 @@ class Actor:
             self.labels = False
             self.narrator.say(f"Pods cannot be labelled as ready to be selected, which nothing needs yet: {trouble}")
 
-    def _select(self, action: Select) -> None:
-        """Write the selector of exactly the Service that was looked at; a changed one is looked at anew."""
+    def _select(self, action: Select) -> bool:
+        """Write the selector of exactly the Service that was looked at; a changed one is looked at anew. Where labels
+        are refused, or one could not be written just now, nothing is selected by them."""
+        if _by_label(action) and (self.stale or not self.labels):
+            return False
         operations = [
             {"op": "test", "path": "/metadata/uid", "value": action.uid},
             {"op": "test", "path": "/spec/selector", "value": action.before},
@@ -200,6 +203,7 @@ class Actor:
         if written is not None:
             self.services.append(written)
             self.narrator.selects(action)
+        return True
 
     def _release(self, action: ReleaseFinalizer, observed: Observed) -> bool:
         """Take Kueue's finalizer off exactly this Pod; one that has changed or gone meanwhile is looked at anew."""
@@ -276,6 +280,11 @@ class Actor:
             "managedJobsNamespaceSelector, or its Pod integration is off (integrations.frameworks in Kueue's "
             "configuration must list pod)."
         )
+
+
+def _by_label(action: Action) -> bool:
+    """Whether it writes the label, or has a Service select by it."""
+    return isinstance(action, Mark) or (isinstance(action, Select) and keys.ENDPOINT_ELIGIBLE in action.selector)
 
 
 def _owned(manifest: Json, record: Record) -> Json:
