@@ -123,8 +123,9 @@ class Client(Cluster):
         operations: Sequence[Mapping[str, Any]],
         *,
         subresource: str = "",
+        manager: str = "",
     ) -> Json | None:
-        request = requests.patch(kind, namespace, name, operations, subresource=subresource)
+        request = requests.patch(kind, namespace, name, operations, subresource=subresource, manager=manager)
         repeat = Repeat.ALWAYS if all(map(_repeatable, operations)) else Repeat.UNPROCESSED
         answer = self._exchange(request, repeat).answer
         return None if _absent(answer) else self._object(request, answer)

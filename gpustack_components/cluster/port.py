@@ -155,8 +155,10 @@ class Cluster(Protocol):
         operations: Sequence[Mapping[str, Any]],
         *,
         subresource: str = "",
+        manager: str = "",
     ) -> Json | None:
-        """JSON patch (RFC 6902); None when the object is gone. A failed `test` operation raises `Conflict`."""
+        """JSON patch (RFC 6902); None when the object is gone. A failed `test` operation raises `Conflict`. `manager`
+        owns the fields it writes, this product's field manager unless it is given."""
         ...
 
     def delete(

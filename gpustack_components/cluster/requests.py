@@ -168,12 +168,18 @@ def apply(kind: Kind, obj: Json, *, force: bool = False, subresource: str = "", 
 
 
 def patch(
-    kind: Kind, namespace: str | None, name: str, operations: Sequence[Mapping[str, Any]], *, subresource: str = ""
+    kind: Kind,
+    namespace: str | None,
+    name: str,
+    operations: Sequence[Mapping[str, Any]],
+    *,
+    subresource: str = "",
+    manager: str = "",
 ) -> Request:
     """JSON patch (RFC 6902)."""
     path = resource_path(kind, namespace, name, subresource)
     body = [dict(operation) for operation in operations]
-    query = (("fieldManager", FIELD_MANAGER),)
+    query = (("fieldManager", manager or FIELD_MANAGER),)
     return Request(
         "patch", "PATCH", path, query, body, "application/json-patch+json", kind, _scope(kind, namespace), name
     )

@@ -106,6 +106,9 @@ class FrontDoor:
     """What a deployment is reached through: a Service for all of it, one for each role (router sheet, section 13), and
     the router's own objects (section 4).
 
+    A Service that is not there yet comes before the replicas. One that stands follows them: what it selects must not
+    change before they do, and the rollout moves it along with them (rollout sheet 5.3).
+
     The logical names are part of every stack's state: `<name>` and `<name>/<role>` for the Services, `<name>/router`
     for every router object; their types tell those apart.
     """
@@ -116,14 +119,19 @@ class FrontDoor:
         name: str,
         provider: "pulumi.ProviderResource | None",
         observed: "Reading | None" = None,
+        standing: frozenset[str] = frozenset(),
     ) -> None:
+        """`standing` names the deployment's Services that are there already."""
+        self._standing = standing
+        self._following: list[tuple[str, Json]] = []
         self._parent = parent
         self._name = name
         self._provider = provider
         self._observed = observed
 
     def declare(self, composed: Json, asked: Request, resolved: "ResolvedDeployment") -> Iterable[pulumi.Resource]:
-        """The objects; where their content follows from a value that is not known yet, it is filled in once it is."""
+        """The objects that come before the replicas; where their content follows from a value that is not known yet, it
+        is filled in once it is."""
         every = _objects(resolved)
         names = [self._name, *(f"{self._name}/{role.declared.name}" for role in resolved.roles)]
         fronts = len(names)
@@ -133,17 +141,26 @@ class FrontDoor:
         for index, (name, manifest) in enumerate(zip(names, every, strict=True)):
             if manifest["kind"] in _AWAITED:
                 manifest = marked(manifest, {SKIP_AWAIT: "true"})
-            if index < fronts:  # a rollout writes their selectors while replicas differ in shape
-                manifest = marked(manifest, {PATCH_FORCE: "true"})
             if later is not None:
                 filled = {key: _part(later, index, key) for key in manifest if key not in _PLAIN}
                 manifest = {**manifest, **filled}
+            if index < fronts and str(every[index]["metadata"]["name"]) in self._standing:
+                self._following.append((name, manifest))
+                continue
             first = stands_on if manifest["kind"] == "Deployment" else None
-            opts = pulumi.ResourceOptions(parent=self._parent, provider=self._provider, depends_on=first)
-            made = KubernetesObject(name, manifest, opts)
+            made = self._made(name, manifest, first)
             if manifest["kind"] in _MOUNTED:
                 stands_on.append(made)
             yield made
+
+    def follow(self, rollout: pulumi.Resource) -> None:
+        """Declare the objects that come after the replicas."""
+        for name, manifest in self._following:
+            self._made(name, manifest, [rollout])
+
+    def _made(self, name: str, manifest: Json, depends_on: list[pulumi.Resource] | None) -> pulumi.Resource:
+        opts = pulumi.ResourceOptions(parent=self._parent, provider=self._provider, depends_on=depends_on)
+        return KubernetesObject(name, manifest, opts)
 
 
 _PLAIN = ("apiVersion", "kind", "metadata")

@@ -113,8 +113,10 @@ class ModelDeployment(pulumi.ComponentResource):
             pulumi.log.error(sentence, self)
         self._tell(judgement)
         self._miss_namespace(shared, target, opts)
-        stands_on = self._declare(shared, target, resource_name, composed, asked, judgement, observed, opts)
+        front_door = self._front_door(shared, target, resource_name, observed)
+        stands_on = self._declare(shared, target, front_door, composed, asked, judgement, opts)
         rollout = self._roll(shared, resource_name, inputs, composed, problems, target, (*depended, *stands_on))
+        front_door.follow(rollout)
         self.phase, self.reasons = rollout.phase, rollout.reasons
         self.ready, self.endpoint = rollout.ready, rollout.endpoint
         normalised = composed if asked.unknown or judgement.document is None else encode(judgement.document)
@@ -187,24 +189,27 @@ class ModelDeployment(pulumi.ComponentResource):
         )
         pulumi.log.warn(text, self)
 
+    def _front_door(self, shared: Program, target: Target, resource_name: str, observed: Reading | None) -> FrontDoor:
+        standing = shared.survey(target, self.namespace).services.get(self.name, frozenset())
+        return FrontDoor(self, resource_name, self._provider_for(shared, target), observed, standing)
+
+    def _provider_for(self, shared: Program, target: Target) -> "pulumi.ProviderResource | None":
+        return self.get_provider("kubernetes:core/v1:Service") or shared.provider(target)
+
     def _declare(
         self,
         shared: Program,
         target: Target,
-        resource_name: str,
+        front_door: FrontDoor,
         composed: Json,
         asked: Request,
         judgement: Judgement,
-        observed: Reading | None,
         opts: pulumi.ResourceOptions | None,
     ) -> list[pulumi.Resource]:
         """The LocalQueues, Services and router objects the replicas stand on."""
         if judgement.resolved is None or judgement.bindings is None:
             return []
-        given = self.get_provider("kubernetes:core/v1:Service")
-        provider = given or shared.provider(target)
-        queues = LocalQueues(shared, target, provider, opts.depends_on if opts else None)
-        front_door = FrontDoor(self, resource_name, provider, observed)
+        queues = LocalQueues(shared, target, self._provider_for(shared, target), opts.depends_on if opts else None)
         return [
             *queues.declare(judgement.resolved, judgement.bindings),
             *front_door.declare(composed, asked, judgement.resolved),

@@ -15,7 +15,7 @@ from pulumi.runtime.settings import get_root_resource
 
 from gpustack_components.cluster import keys, readings
 from gpustack_components.cluster.binding_objects import Reading, operator_runs, read_named
-from gpustack_components.cluster.port import LOCAL_QUEUE, NAMESPACE, Cluster, ClusterError, Forbidden
+from gpustack_components.cluster.port import LOCAL_QUEUE, NAMESPACE, SERVICE, Cluster, ClusterError, Forbidden
 from gpustack_components.components.config import adopted, configured_cluster
 from gpustack_components.components.request import Request
 
@@ -92,6 +92,8 @@ class Survey:
     """Owner mark of every LocalQueue by name; empty text: no mark."""
     exists: bool = True
     """False when the namespace is known not to exist."""
+    services: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Names of the Services that stand, by the deployment they belong to."""
 
 
 def survey(target: Target, namespace: str) -> Survey:
@@ -100,14 +102,29 @@ def survey(target: Target, namespace: str) -> Survey:
         if target.cluster is None:
             return Survey()
         exists = _exists(target.cluster, namespace)
-        if target.operator:
-            return Survey(operator=True, exists=exists)
         if not exists:
-            return Survey(exists=False)
+            return Survey(operator=target.operator, exists=False)
+        services = _services(target.cluster, namespace)
+        if target.operator:
+            return Survey(operator=True, services=services)
         queues = target.cluster.list(LOCAL_QUEUE, namespace).items
     except ClusterError:
         return Survey()
-    return Survey(queues={readings.name(one): readings.annotation(one, keys.OWNER) or "" for one in queues})
+    owners = {readings.name(one): readings.annotation(one, keys.OWNER) or "" for one in queues}
+    return Survey(queues=owners, services=services)
+
+
+def _services(cluster: Cluster, namespace: str) -> Mapping[str, frozenset[str]]:
+    """The names of the deployments' Services; none where they may not be read. Raises `ClusterError`."""
+    found: dict[str, frozenset[str]] = {}
+    try:
+        standing = cluster.list(SERVICE, namespace, keys.DEPLOYMENTS).items
+    except Forbidden:
+        return found
+    for service in standing:
+        deployment = readings.label(service, keys.APP_INSTANCE) or ""
+        found[deployment] = found.get(deployment, frozenset()) | {readings.name(service)}
+    return found
 
 
 def _exists(cluster: Cluster, namespace: str) -> bool:

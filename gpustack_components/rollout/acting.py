@@ -36,11 +36,15 @@ from gpustack_components.rollout.actions import (
 from gpustack_components.rollout.contract import Clock, RenderedReplica
 from gpustack_components.rollout.narrator import Narrator
 from gpustack_components.rollout.observe import Observed
+from gpustack_components.rollout.qualification import answers_requests
 from gpustack_components.rollout.record import Record
+from gpustack_components.rollout.selection import labelled
 from gpustack_components.rollout.weights import Placement
 from gpustack_components.rollout.wording import place
 
 _RETRY = 15.0
+PULUMI = "pulumi-kubernetes"
+"""The field manager from which pulumi-kubernetes takes over at its next update."""
 
 
 class GivenUp(Exception):  # noqa: N818
@@ -65,6 +69,8 @@ class Actor:
     """Called before every write; raises `LeaseLost` when this run must not write any more."""
     placement: Placement | None = None
     """Which nodes suit a Pod that is created."""
+    engine: str = ""
+    """`vLLM` or `SGLang`, by which the shape of a created Pod is read."""
     services: list[Json] = field(default_factory=list[Json])
     """Services that carry the deployment's labels, as read and since changed here."""
     leaving: set[str] = field(default_factory=set[str])
@@ -117,7 +123,7 @@ class Actor:
         self.blocked = {seat: entry for seat, entry in self.blocked.items() if seat in asked}
         if self.labels and not self.blocked:
             return decision
-        tried = (action for action in decision.actions if self.labels or not _by_label(action))
+        tried = (action for action in decision.actions if self.labels or not isinstance(action, Mark))
         actions = tuple(action for action in tried if not self._is_blocked(action, now))
         waits = tuple(Wait("foreign", *seat, message) for seat, (_, message) in self.blocked.items())
         return replace(decision, actions=actions, waits=(*decision.waits, *waits))
@@ -186,22 +192,32 @@ class Actor:
             self.narrator.say(f"Pods cannot be labelled as ready to be selected, which nothing needs yet: {trouble}")
 
     def _select(self, action: Select) -> bool:
-        """Write the selector of exactly the Service that was looked at; a changed one is looked at anew. Where labels
-        are refused, or one could not be written just now, nothing is selected by them."""
-        if _by_label(action) and (self.stale or not self.labels):
-            return False
+        """Write the selector of exactly the Service that was looked at; a changed one is looked at anew.
+
+        It is written in the name pulumi-kubernetes takes fields over from, so that a later edit of the program is not
+        refused for a field that a rollout wrote.
+        """
         operations = [
             {"op": "test", "path": "/metadata/uid", "value": action.uid},
             {"op": "test", "path": "/spec/selector", "value": action.before},
             {"op": "replace", "path": "/spec/selector", "value": action.selector},
         ]
+        changed = False
         try:
-            written = self._writing.patch(SERVICE, self.namespace, action.name, operations)
+            standing = self._writing.patch(SERVICE, self.namespace, action.name, operations, manager=PULUMI)
         except Conflict:
-            written = self.cluster.get(SERVICE, self.namespace, action.name)
+            changed = True
+            standing = self.cluster.get(SERVICE, self.namespace, action.name)
         self.services = [service for service in self.services if name(service) != action.name]
-        if written is not None:
-            self.services.append(written)
+        if standing is None:
+            return True
+        self.services.append(standing)
+        if not changed and at(standing, "spec", "selector") != action.selector:
+            raise GivenUp(
+                f"{self.deployment} {action.role}: Service {action.name} cannot be told whom to select: another "
+                "controller or a webhook undoes it"
+            )
+        if not changed:
             self.narrator.selects(action)
         return True
 
@@ -252,6 +268,8 @@ class Actor:
         nodes = self.placement.node_affinity() if self.placement is not None else {}
         for member in action.members:
             pod = placed(_owned(replica.members[member], record), nodes)
+            if answers_requests(pod, member, len(replica.members), self.engine):
+                pod = labelled(pod)
             try:
                 created = self._writing.create(pod)
             except AlreadyExists:
@@ -280,11 +298,6 @@ class Actor:
             "managedJobsNamespaceSelector, or its Pod integration is off (integrations.frameworks in Kueue's "
             "configuration must list pod)."
         )
-
-
-def _by_label(action: Action) -> bool:
-    """Whether it writes the label, or has a Service select by it."""
-    return isinstance(action, Mark) or (isinstance(action, Select) and keys.ENDPOINT_ELIGIBLE in action.selector)
 
 
 def _owned(manifest: Json, record: Record) -> Json:

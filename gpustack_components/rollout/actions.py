@@ -160,7 +160,7 @@ class Decision:
 
 
 def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """Deletions before creations, Services before the Pods that need them, labels last but for what selects by them;
-    otherwise as decided."""
+    """Deletions before creations, Services before the Pods that need them, labels and selectors last; otherwise as
+    decided."""
     kinds = (DeletePods, DeleteWorkload, ReleaseFinalizer, EnsureService, CreateReplica, PruneService, Mark, Select)
     return tuple(sorted(actions, key=lambda action: kinds.index(type(action))))

@@ -109,6 +109,7 @@ class Driver:
         self._outage = Outage(self.narrator, self.clock, self.stop, self.timeouts.drain, self._deadlines.left)
         self._events = EventLog(self.cluster, self.narrator)
         self._begun, self._begun_at = self.clock.now(), self.clock.monotonic()
+        self.actor.engine = self.desired.engine
         self.actor.selects = self.desired.protocol is not None
         self._watcher = Watcher(
             self.cluster, self.desired.namespace, self.desired.name, self.desired.engine, self.clock.monotonic

@@ -91,7 +91,7 @@ def preflight(
     if not sentences:
         sentences = [
             *queue_findings(cluster, desired.namespace, roles, pause=pause),
-            *_lacking(cluster, desired.namespace, _spared(desired, mixed=mixed) | _READ_BEFORE),
+            *_lacking(cluster, desired.namespace, _spared(desired, observed, mixed=mixed) | _READ_BEFORE),
         ]
     if not sentences and desired.hold("weights") is None:
         sentences = [sentence for role in roles for sentence in _probe(cluster, desired.namespace, role, render, pause)]
@@ -123,7 +123,7 @@ def warnings(
         queues = [*queue_findings(cluster, desired.namespace, roles, to_come.queues, to_come.flavors)]
     except NotServed as error:
         return missing(cluster, desired.namespace, error).sentences
-    spared = _spared(desired, mixed=follows_shapes(desired, observed))
+    spared = _spared(desired, observed, mixed=follows_shapes(desired, observed))
     rights = [*_lacking(cluster, desired.namespace, spared | _READ_BEFORE)]
     probed = [] if rights or desired.holds else [*_probe(cluster, desired.namespace, roles[0], render)]
     return tuple(dict.fromkeys((*queues, *rights, *probed)))
@@ -138,7 +138,7 @@ def rights_missing(
     """
     spared = _ONLY_TOGETHER | _ONLY_RETIRING | _ONLY_ROUTED | _ONLY_MIXED
     if desired is not None:
-        spared = _spared(desired, mixed=False)
+        spared = _spared(desired, None, mixed=False)
     sentences = [*_lacking(cluster, namespace, spared)]
     return RolloutRefused(*(sentences or [str(refused)]))
 
@@ -175,16 +175,18 @@ def _leaving(found: Json, namespace: str) -> Iterator[str]:
         yield f"namespace {namespace} is being deleted: wait until it is gone and create it again."
 
 
-def _spared(desired: Desired, *, mixed: bool) -> frozenset[tuple[Kind, str]]:
-    """The rights that this deployment can do without; one without roles is being removed."""
+def _spared(desired: Desired, observed: Observed | None, *, mixed: bool) -> frozenset[tuple[Kind, str]]:
+    """The rights that this deployment can do without; one without roles is being removed. `mixed`: selectors are
+    written."""
     if not desired.roles:
         return _ONLY_CREATING | _ONLY_RETIRING | _ONLY_ROUTED | _ONLY_MIXED
     none = frozenset[tuple[Kind, str]]()
-    together = none if any(role.size > 1 for role in desired.roles) else _ONLY_TOGETHER
-    spared = together | (none if desired.router else _ONLY_ROUTED) | (none if mixed else _ONLY_MIXED)
-    if desired.protocol is None:
-        return spared | _ONLY_RETIRING
-    return spared - {(SERVICE, "get")}
+    several = any(role.size > 1 for role in desired.roles) or (observed is not None and bool(observed.services))
+    together = none if several else _ONLY_TOGETHER
+    if mixed or desired.protocol is not None:
+        together -= {(SERVICE, "get")}
+    retiring = _ONLY_RETIRING if desired.protocol is None else none
+    return together | retiring | (none if desired.router else _ONLY_ROUTED) | (none if mixed else _ONLY_MIXED)
 
 
 def _lacking(cluster: Cluster, namespace: str, spared: frozenset[tuple[Kind, str]]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from gpustack_components.api.command_line import read_parallelism
 from gpustack_components.cluster import keys, readings
+from gpustack_components.cluster.port import Json
 from gpustack_components.cluster.readings import at
 from gpustack_components.rollout.actions import Mark, PodRef
 from gpustack_components.rollout.desired import Desired
@@ -50,10 +51,12 @@ def answering(members: Sequence[Member], engine: str) -> tuple[Member, ...]:
     server with external data parallelism (sheet 5.3). None of a shape that cannot be read."""
     if _state(members) == "unreadable":
         return ()
-    first = next(iter(members))
-    if first.total > 1 and _every_member_serves(first, engine):
-        return tuple(members)
-    return tuple(member for member in members if member.seat == 0)
+    return tuple(member for member in members if answers_requests(member.pod, member.seat, member.total, engine))
+
+
+def answers_requests(pod: Json, seat: int, total: int, engine: str) -> bool:
+    """Whether a Pod on that seat of a replica of so many answers requests, by its own shape."""
+    return seat == 0 or (total > 1 and _every_member_serves(pod, engine))
 
 
 def healthy(members: Sequence[Member]) -> bool:
@@ -130,10 +133,10 @@ def _forward(members: Sequence[Member], state: str) -> Verdict:
     return "verified" if leader is not None and leader.ready else "unknown"
 
 
-def _every_member_serves(member: Member, engine: str) -> bool:
-    if readings.mode([member.pod]) != "managed" or readings.label(member.pod, keys.ROLE_KIND) not in (None, "server"):
+def _every_member_serves(pod: Json, engine: str) -> bool:
+    if readings.mode([pod]) != "managed" or readings.label(pod, keys.ROLE_KIND) not in (None, "server"):
         return False
-    main = readings.main_container(member.pod)
+    main = readings.main_container(pod)
     tokens = (*(at(main, "command") or ()), *(at(main, "args") or ()))
     return _external(engine, tuple(map(str, tokens)))
 

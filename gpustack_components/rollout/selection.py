@@ -2,12 +2,13 @@
 
 Each running replica is reached by its own deployed shape: its only Pod, its leader, or every member that carries ranks
 of its own. A Service declares what its role's new shape asks for; while that catches others, or misses some, it selects
-leaders only where those are all who answer, and else whoever the driver has labelled as selectable.
+leaders only where those are all who answer, and else by the label that whoever answers is created with.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpustack_components.cluster import keys, readings
+from gpustack_components.cluster.port import Json
 from gpustack_components.rollout.actions import Select
 from gpustack_components.rollout.desired import Desired
 from gpustack_components.rollout.observe import Member, Observed
@@ -17,7 +18,14 @@ Selector = Mapping[str, str]
 
 LEADER = {keys.MEMBER_INDEX: "0"}
 """The first member of any replica, also of one that has no other."""
-_MEMBERSHIP = (keys.MEMBER_INDEX, keys.ENDPOINT_ELIGIBLE)
+ANSWERING = {keys.API_ANSWERING: "true"}
+"""Every member that answers requests, whatever the shape of its replica."""
+
+
+def labelled(pod: Json) -> Json:
+    """A Pod to be created that answers requests, so that Services can tell it in any mix of shapes."""
+    metadata = pod["metadata"]
+    return {**pod, "metadata": {**metadata, "labels": {**metadata["labels"], **ANSWERING}}}
 
 
 def selections(desired: Desired, observed: Observed) -> Iterator[Select]:
@@ -46,11 +54,11 @@ def _wanted(declared: Selector, role: str, engine: str, observed: Observed) -> S
         if answers := answering(members, engine):
             standing += members
             answer.update(member.uid for member in answers)
-    base = {key: value for key, value in declared.items() if key not in _MEMBERSHIP}
-    for selector in (declared, {**base, **LEADER}):
+    base = {key: value for key, value in declared.items() if key != keys.MEMBER_INDEX}
+    for selector in (declared, {**base, **LEADER}, {**base, **ANSWERING}):
         if _selected(selector, standing) == answer:
             return selector
-    return {**base, keys.ENDPOINT_ELIGIBLE: "true"}
+    return {**base, **LEADER}  # some were created without the label: nobody is reached who does not answer
 
 
 def _selected(selector: Selector, members: Iterable[Member]) -> set[str]:

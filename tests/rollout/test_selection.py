@@ -7,7 +7,7 @@ import pytest
 
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.port import Json
-from gpustack_components.rollout.actions import Mark, Select
+from gpustack_components.rollout.actions import Select
 from gpustack_components.rollout.decide import decide
 from gpustack_components.rollout.desired import Front
 from gpustack_components.rollout.observe import observe
@@ -17,17 +17,22 @@ from tests.rollout.notation import OWNER, desired, pod
 RANKS = ["--data-parallel-size", "2", "--data-parallel-rank", "0"]
 BASE = {keys.APP_COMPONENT: "server"}
 LEADER = {**BASE, keys.MEMBER_INDEX: "0"}
-LABELLED = {**BASE, keys.ENDPOINT_ELIGIBLE: "true"}
+LABELLED = {**BASE, keys.API_ANSWERING: "true"}
+QUALIFIED = {**BASE, keys.ENDPOINT_ELIGIBLE: "true"}
 
 
-def replica(ordinal: int, total: int, *, args: list[str] | None = None, takeover: bool = False) -> list[Json]:
-    """A running replica of that many Pods."""
+def replica(
+    ordinal: int, total: int, *, args: list[str] | None = None, takeover: bool = False, labelled: bool = True
+) -> list[Json]:
+    """A running replica of that many Pods; who answers carries the label, unless it is an older one."""
     made: list[Json] = []
     for index in range(total):
         raw = pod("new", ordinal, member=index, total=total, life="running")
         raw["metadata"]["annotations"] |= {} if takeover else {keys.PROMETHEUS_PORT: "8000"}
         raw["metadata"]["labels"] |= {keys.MEMBER_INDEX: str(index)}
         raw["spec"]["containers"][0] |= {"args": args or []}
+        if labelled and (index == 0 or (args and not takeover)):
+            raw["metadata"]["labels"] |= {keys.API_ANSWERING: "true"}
         made.append(raw)
     return made
 
@@ -40,8 +45,6 @@ def decided(pods: list[Json], declared: dict[str, str], standing: dict[str, str]
     wanted = replace(desired(replicas=2), fronts=(Front("qwen-server", "server", declared),), engine="vLLM")
     observed = observe(pods, [], OWNER, services=services)
     actions = decide(wanted, observed, {}).actions
-    kinds = [type(action) for action in actions]
-    assert Select not in kinds or kinds[kinds.index(Select) :].count(Mark) == 0, "labels are written before selectors"
     return [action for action in actions if isinstance(action, Select)], follows_shapes(wanted, observed)
 
 
@@ -60,14 +63,17 @@ def decided(pods: list[Json], declared: dict[str, str], standing: dict[str, str]
         ([replica(0, 1), replica(1, 2, args=RANKS)], BASE, BASE),
         ([replica(0, 2, args=RANKS), replica(1, 2, takeover=True)], LEADER, LABELLED),
         ([replica(0, 2, args=RANKS, takeover=True), replica(1, 2)], LEADER, LEADER),
-        ([replica(0, 2, args=RANKS), replica(1, 2)], LABELLED, LABELLED),
+        ([replica(0, 2, args=RANKS), replica(1, 2)], QUALIFIED, QUALIFIED),
+        ([replica(0, 2, args=RANKS, labelled=False), replica(1, 2)], LEADER, LEADER),
+        ([replica(0, 2, labelled=False), replica(1, 2, args=RANKS)], BASE, LEADER),
         ([], LEADER, LEADER),
         ([replica(0, 2), replica(0, 2)], LEADER, LEADER),
     ],
     ids=[
         "single Pods", "groups", "ranks", "one becomes a group", "a group becomes one", "groups of two sizes",
         "a group becomes ranks", "ranks become a group", "ranks become one Pod", "one Pod becomes ranks",
-        "ranks become a take-over", "a take-over answers through its leader", "qualification is on", "nothing stands",
+        "ranks become a take-over", "a take-over answers through its leader", "qualification is on",
+        "older ranks without the label", "an older group without the label", "nothing stands",
         "a replica that cannot be read counts for nothing",
     ],
 )  # fmt: skip

@@ -193,6 +193,7 @@ class Connection:
         operations: Sequence[Mapping[str, Any]],
         *,
         subresource: str = "",
+        manager: str = "",
     ) -> Json | None:
         def do() -> Json | None:
             obj = self.cluster.objects.get((kind.kind, name))
