@@ -21,7 +21,7 @@ from sandbox.components import Context, Identity, KueuePorts, Launch
 from sandbox.errors import SandboxError
 from sandbox.instance import Instance, Record, RunningPart
 from sandbox.ports import free_ports
-from sandbox.processes import Process, alive, kill, spawn, stop, wait_until
+from sandbox.processes import Process, alive, below, kill, spawn, stop, wait_until
 from sandbox.progress import Progress, Silent
 
 _PATIENCE = 120.0
@@ -158,6 +158,7 @@ class Sandbox:
             stop(processes.values(), grace=5)
             for process in store:
                 stop([process], grace=5)
+            stop(below(self.directory), grace=2)  # plugins whose engine was killed
             self._record = replace(record, complete=False)
             self._instance.write(self._record)
 

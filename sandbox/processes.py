@@ -70,6 +70,17 @@ def stop(processes: Iterable[Process], *, grace: float) -> None:
         wait_until(lambda: not any(map(alive, running)), seconds=10)
 
 
+def below(directory: Path) -> list[Process]:
+    """Processes of programs that were started from somewhere in a folder, as far as the system shows them."""
+    found: list[Process] = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            program = entry.read_bytes().split(b"\0", 1)[0].decode(errors="replace")
+            if Path(program).is_relative_to(directory):
+                found.append(identify(int(entry.parent.name)))
+    return found
+
+
 def wait_until(condition: Callable[[], bool], *, seconds: float, every: float = 0.05) -> bool:
     """Poll until the condition holds; False when it did not within `seconds`."""
     deadline = time.monotonic() + seconds

@@ -73,6 +73,15 @@ def test_stopping_one_instance_leaves_the_other_alone(first: Sandbox, tmp_path: 
         Sandbox.attach(second.directory)
 
 
+def test_a_plugin_whose_engine_was_killed_ends_with_the_instance(tmp_path: Path) -> None:
+    own = Sandbox.start(tmp_path / "own")
+    program = own.directory / "bin" / "pulumi-resource-kubernetes"
+    plugin = subprocess.Popen([program, "127.0.0.1:1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert plugin.stdout is not None and plugin.stdout.readline().strip().isdigit(), "it says its port once it listens"
+    own.stop()
+    assert plugin.wait(10) != 0
+
+
 @pytest.mark.parametrize("part", ["kueue", "kube-apiserver", "kwok"])
 def test_a_killed_part_is_named_and_comes_back_on_restart(first: Sandbox, part: str) -> None:
     first.kill(part)
