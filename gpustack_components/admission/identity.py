@@ -14,7 +14,7 @@ from gpustack_components.cluster.keys import SCALER_BINDING
 
 _SUBJECT = "identity"
 _NEEDS: frozenset[Need] = frozenset(("object", "previous"))
-_OTHER = "another value describes another deployment, which is created rather than edited"
+_OTHER = "another value describes another deployment, which is created rather than edited; give it a name of its own"
 _WAY_OUT = "Create another deployment; this one keeps its name, its status and its place in the cache pool."
 
 IDENTITY_MODEL = Rule(
@@ -193,7 +193,7 @@ def _judge_role(role: RoleCase, stored: RoleCase) -> Iterator[Refusal]:
             yield IDENTITY_ELASTIC_ROLE.refuse(
                 f"{role.path}.{field}",
                 f"an elastic role keeps its {field} from creation on, only elasticEp.width may change; another value "
-                "describes another deployment, which is created rather than edited",
+                "describes another deployment, which is created rather than edited; give it a name of its own",
             )
 
 
