@@ -53,6 +53,8 @@ class Standing:
     """The status document before this look: the record's, or the one shown last."""
     around: "Around | None" = None
     """The nodes and queues behind what waits; None when they were not read."""
+    absent: tuple[str, ...] = ()
+    """Names of its Services that do not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,25 @@ def find(
         _qualified(_facts(cluster, decoded.document, record, known), record, decoded.document, observation),
         record.status,
         look_around(cluster, namespace, observation) if closely else None,
+        _absent(cluster, decoded.document, record),
     )
+
+
+def _absent(cluster: "Cluster", deployment: "ModelDeployment", record: "Record") -> tuple[str, ...]:
+    """The Services it should be reached through and is not; none where they may not be read."""
+    from gpustack_components.api.names import role_service, router_name
+    from gpustack_components.cluster import keys, readings
+    from gpustack_components.cluster.port import SERVICE, Forbidden
+
+    expected = [record.name, *(role_service(record.name, role.name) for role in deployment.spec.roles)]
+    if deployment.spec.router is not None:
+        expected.append(router_name(record.name))
+    try:
+        listed = cluster.list(SERVICE, record.namespace, keys.selector(record.name)).items
+    except Forbidden:
+        return ()
+    standing = {readings.name(service) for service in listed}
+    return tuple(name for name in expected if name not in standing)
 
 
 def _qualified(facts: "Facts", record: "Record", deployment: "ModelDeployment", observation: "Observation") -> "Facts":
@@ -268,7 +288,7 @@ def causes(standing: Standing, now: datetime) -> "tuple[Cause, ...]":
 
     record = standing.record
     run = Run(record.phase, record.reasons, record.updated, standing.driver, standing.driving_since)
-    return find_causes(standing.deployment, document(standing), rows(standing, now), run)
+    return find_causes(standing.deployment, document(standing), rows(standing, now), run, standing.absent)
 
 
 def as_json(standing: Standing, calls: Sequence[str], now: datetime, *, aged: bool = True) -> Json:
@@ -306,12 +326,14 @@ def as_json(standing: Standing, calls: Sequence[str], now: datetime, *, aged: bo
 
 
 def call_lines(standing: Standing, kubeconfig: str | None = None, context: str | None = None) -> list[str]:
-    """Two commands that reach the endpoint from here; none while there is no endpoint."""
+    """Two commands that reach the endpoint from here; none while there is no endpoint, or no Service behind it."""
     namespace, endpoint = standing.record.namespace, urlsplit(document(standing).endpoint)
     if not endpoint.hostname or not endpoint.port:
         return []
     cluster = [*(["--kubeconfig", kubeconfig] if kubeconfig else []), *(["--context", context] if context else [])]
     service = endpoint.hostname.partition(".")[0]
+    if service in standing.absent:
+        return []
     forward = ["kubectl", *cluster, "-n", namespace, "port-forward", f"service/{service}", f"8000:{endpoint.port}"]
     question = {
         "model": standing.deployment.spec.model.name,

@@ -235,7 +235,12 @@ class RolloutProvider(ResourceProvider):
             except Exception as defect:
                 outcome = Outcome(INCOMPLETE, (_defect(defect),))
         endpoint = endpoint_of(judgement.resolved, outcome.answers)
-        if outcome.phase == CONVERGED and timeouts.ready > 0:
+        for service in outcome.absent:
+            text = (
+                f"Service {service} does not exist, so nobody is reached through it: `pulumi refresh`, then `pulumi up`"
+            )
+            engine_link.say(asked.resource_urn, text, level="warning", lasting=True)
+        if outcome.phase == CONVERGED and timeouts.ready > 0 and not outcome.absent:
             engine_link.say(asked.resource_urn, f"{asked.name}  answers at {endpoint}")
         return {
             **kept(props),

@@ -227,3 +227,5 @@ class Outcome:
     """True when the run changed anything in the cluster; a second run without an edit must not."""
     answers: bool = False
     """Whether a router replica was ready at the end; False without a router."""
+    absent: tuple[str, ...] = ()
+    """Services in front of roles that were not there."""

@@ -17,6 +17,7 @@ from gpustack_components.cluster.port import (
     Json,
     Stop,
 )
+from gpustack_components.cluster.readings import name
 from gpustack_components.rollout import front_door, groups
 from gpustack_components.rollout import record as records
 from gpustack_components.rollout.acting import Actor, GivenUp
@@ -245,6 +246,8 @@ class Driver:
             return reasons is not None and not reasons
         self._converged_at = None
         self.remember()
+        if self.stop.is_set():
+            return False
         self._wait_or_give_up(decision, now)
         return False
 
@@ -427,5 +430,6 @@ class Driver:
             trouble.append(f"the Lease could not be released and expires by itself: {error}")
         if trouble:
             phase = "Incomplete"
-        answers = front_door.answers(self.router)
-        return Outcome(phase, (*reasons, *trouble), self.stored, interrupted, self.wrote, answers)
+        answers, standing = front_door.answers(self.router), {name(service) for service in self.actor.services}
+        absent = tuple(one.name for one in self.desired.fronts if one.name not in standing)
+        return Outcome(phase, (*reasons, *trouble), self.stored, interrupted, self.wrote, answers, absent)

@@ -57,12 +57,21 @@ def unfine(status: StatusDocument) -> tuple[Condition, ...]:
     return tuple(one for one in status.conditions if one.status != "True" and (one.type, one.reason) not in _BENIGN)
 
 
-def causes(deployment: ModelDeployment, status: StatusDocument, rows: Sequence[Row], run: Run) -> tuple[Cause, ...]:
-    """Everything that holds it, the deployment's own causes first, then each replica's."""
+def causes(
+    deployment: ModelDeployment, status: StatusDocument, rows: Sequence[Row], run: Run, absent: Sequence[str] = ()
+) -> tuple[Cause, ...]:
+    """Everything that holds it, the deployment's own causes first, then each replica's. `absent` are Services of it
+    that do not exist."""
     return (
+        *(_no_service(name) for name in absent),
         *_of_deployment(deployment, status, rows, run),
         *(Cause(row.name, row.hold) for row in rows if row.hold is not None),
     )
+
+
+def _no_service(name: str) -> Cause:
+    what = f"Service {name} does not exist, so nobody is reached through it"
+    return Cause("services", Hold(what, "", "Pulumi notices and makes it again", "pulumi refresh && pulumi up"))
 
 
 def _of_deployment(
@@ -119,7 +128,9 @@ def _run(run: Run, rows: Sequence[Row], space: str, name: str) -> Iterator[Cause
         command = f"{space} describe lease {record_name(name)}"
         yield Cause("run", Hold(what, run.since, "that run ends", command))
     elif run.phase == "Incomplete":
-        what = f"the last run gave up: {run.reasons[0]}" if run.reasons else "the last run did not end"
+        what = (
+            f"the last run stopped before it was done: {run.reasons[0]}" if run.reasons else "the last run did not end"
+        )
         yield Cause("run", Hold(what, run.updated, "a run goes on where it stopped", "pulumi up"))
     elif run.phase in ("Progressing", "Deleting"):
         what = "a run was at work and is not any more: it was killed, or lost its connection"

@@ -18,9 +18,17 @@ from gpustack_components.cli.judge import judge, read, read_settings
 from gpustack_components.cli.resolving import resolve_all
 from gpustack_components.cluster import keys
 from gpustack_components.cluster.client import Client, connect
-from gpustack_components.cluster.port import CLUSTER_QUEUE, CUSTOM_RESOURCE_DEFINITION, POD, RESOURCE_FLAVOR, Kind
+from gpustack_components.cluster.port import (
+    CLUSTER_QUEUE,
+    CUSTOM_RESOURCE_DEFINITION,
+    POD,
+    RESOURCE_FLAVOR,
+    SERVICE,
+    Kind,
+)
 from gpustack_components.render.objects import local_queues
 from gpustack_components.render.queues import instance_type_objects
+from gpustack_components.render.services import front_services
 from gpustack_components.rollout.contract import Outcome, Timeouts, Wanted
 from gpustack_components.rollout.converge import converge, teardown
 
@@ -90,8 +98,8 @@ class Deployed:
             for obj in instance_type_objects(instance_type, nodes=1, cards_per_node=cards, node_labels=labels):
                 self.cluster.apply(obj, force=True)
         [resolved] = resolve_all(judgement)
-        for queue in local_queues(resolved):
-            self.cluster.apply(queue, force=True)
+        for obj in (*local_queues(resolved), *front_services(resolved)):
+            self.cluster.apply(obj, force=True)
         wanted = Wanted.of(resolved, encode(resolved.declared), owner=OWNER, holder="a test")
         return converge(self.cluster, wanted, timeouts=Timeouts(admission=3, ready=20, drain=30))
 
@@ -138,8 +146,9 @@ class TestStatus:
         assert f"$ kubectl -n {deployed.namespace} describe workload gpustack-fnv64-" in why
         assert "has 0 free of 4 x nvidia.com/gpu" in why
         assert re.search(r"server/0 +created .* ago, got quota .* ago, admitted", why), why
-        assert re.search(r"run +the last run gave up: .*server/2: not admitted", why), why
+        assert re.search(r"run +the last run stopped before it was done: .*server/2: not admitted", why), why
         assert "$ pulumi up" in why
+        assert "does not exist" not in why
 
         report = json.loads(cli(*words, "-o", "json").out)
         assert [replica["state"] for replica in report["replicas"]] == ["serving", "serving", "waiting"]
@@ -156,6 +165,12 @@ class TestStatus:
         assert "state: waiting" in cli(*words, "-o", "yaml").out
         explained = json.loads(cli(*words, "-o", "json", "--why").out)["why"]
         assert [one["subject"] for one in explained] == ["run", "server/2"]
+
+        deployed.cluster.delete(SERVICE, deployed.namespace, "qwen")
+        missed = " ".join(cli(*words, "--why").out.split())
+        assert "Service qwen does not exist, so nobody is reached through it" in missed
+        assert "$ pulumi refresh && pulumi up" in missed
+        assert "port-forward" not in cli(*words).out
 
     def test_a_deployment_that_does_not_exist_is_exit_code_1(self, cli, deployed: Deployed) -> None:
         absent = cli("status", "qwen", "-n", deployed.namespace)

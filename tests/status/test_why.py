@@ -49,7 +49,7 @@ def looked(case: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("case", CASES["causes"], ids=lambda case: case["name"])
 def test_every_cause_is_one_sentence_with_what_releases_it_and_the_command(case: dict[str, Any]) -> None:
     document, status, told = looked(case)
-    found = causes(document, status, told, Run(**{"phase": "Converged", **case.get("run", {})}))
+    found = causes(document, status, told, Run(**{"phase": "Converged", **case.get("run", {})}), case.get("absent", ()))
     assert [one.subject for one in found] == [one["subject"] for one in case["expect"]]
     for cause, wanted in zip(found, case["expect"], strict=True):
         assert re.search(wanted["what"], cause.hold.what), cause.hold.what
