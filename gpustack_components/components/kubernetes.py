@@ -14,6 +14,7 @@ from gpustack_components.cluster import keys
 from gpustack_components.components.plain import Json, known
 from gpustack_components.components.program import Program, Target
 from gpustack_components.components.request import METADATA, SPEC, Request
+from gpustack_components.components.rollout import once
 
 if TYPE_CHECKING:
     from gpustack_components.api.instance_type import InstanceType
@@ -122,6 +123,8 @@ class FrontDoor:
         standing: frozenset[str] = frozenset(),
     ) -> None:
         """`standing` names the deployment's Services that are there already."""
+        self.preceding: list[pulumi.Resource] = []
+        """The Services that are made before the replicas, once declared."""
         self._standing = standing
         self._following: list[tuple[str, Json]] = []
         self._parent = parent
@@ -130,8 +133,8 @@ class FrontDoor:
         self._observed = observed
 
     def declare(self, composed: Json, asked: Request, resolved: "ResolvedDeployment") -> Iterable[pulumi.Resource]:
-        """The objects that come before the replicas; where their content follows from a value that is not known yet, it
-        is filled in once it is."""
+        """Declare what comes before the replicas, and return the router's part of it; where content follows from a
+        value that is not known yet, it is filled in once it is."""
         every = _objects(resolved)
         names = [self._name, *(f"{self._name}/{role.declared.name}" for role in resolved.roles)]
         fronts = len(names)
@@ -146,19 +149,21 @@ class FrontDoor:
                 manifest = {**manifest, **filled}
             if index < fronts and str(every[index]["metadata"]["name"]) in self._standing:
                 self._following.append((name, manifest))
-                continue
-            first = stands_on if manifest["kind"] == "Deployment" else None
-            made = self._made(name, manifest, first)
-            if manifest["kind"] in _MOUNTED:
-                stands_on.append(made)
-            yield made
+            elif index < fronts:
+                self.preceding.append(self._made(name, manifest))
+            else:
+                made = self._made(name, manifest, stands_on if manifest["kind"] == "Deployment" else None)
+                if manifest["kind"] in _MOUNTED:
+                    stands_on.append(made)
+                yield made
 
     def follow(self, rollout: pulumi.Resource) -> None:
-        """Declare the objects that come after the replicas."""
+        """Declare the Services that come after the replicas."""
         for name, manifest in self._following:
-            self._made(name, manifest, [rollout])
+            metadata = once([rollout], lambda _, metadata=manifest["metadata"]: metadata)
+            self._made(name, {**manifest, "metadata": metadata})
 
-    def _made(self, name: str, manifest: Json, depends_on: list[pulumi.Resource] | None) -> pulumi.Resource:
+    def _made(self, name: str, manifest: Json, depends_on: list[pulumi.Resource] | None = None) -> pulumi.Resource:
         opts = pulumi.ResourceOptions(parent=self._parent, provider=self._provider, depends_on=depends_on)
         return KubernetesObject(name, manifest, opts)
 

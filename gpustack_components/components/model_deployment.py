@@ -115,7 +115,16 @@ class ModelDeployment(pulumi.ComponentResource):
         self._miss_namespace(shared, target, opts)
         front_door = self._front_door(shared, target, resource_name, observed)
         stands_on = self._declare(shared, target, front_door, composed, asked, judgement, opts)
-        rollout = self._roll(shared, resource_name, inputs, composed, problems, target, (*depended, *stands_on))
+        rollout = self._roll(
+            shared,
+            resource_name,
+            inputs,
+            composed,
+            problems,
+            target,
+            stands_on=(*depended, *stands_on),
+            after=front_door.preceding,
+        )
         front_door.follow(rollout)
         self.phase, self.reasons = rollout.phase, rollout.reasons
         self.ready, self.endpoint = rollout.ready, rollout.endpoint
@@ -223,7 +232,9 @@ class ModelDeployment(pulumi.ComponentResource):
         composed: Json,
         problems: Sequence[Refusal],
         target: Target,
+        *,
         stands_on: Sequence[pulumi.Resource],
+        after: Sequence[pulumi.Resource],
     ) -> Rollout:
         hook = shared.hook(fail_unless_converged)
         secrets = arguments.secret_refusals(composed)
@@ -231,7 +242,7 @@ class ModelDeployment(pulumi.ComponentResource):
         refused: Any = told if secrets is None else secrets.apply(lambda found: [*told, *found])
         bag = {
             **inputs,
-            request.RESOURCE_URN: own_urn(self, resource_name),
+            request.RESOURCE_URN: own_urn(self, resource_name, after),
             request.REFUSED: refused or None,
             request.KUBECONFIG: None if target.kubeconfig is None else pulumi.Output.secret(target.kubeconfig),
             request.CONTEXT: target.context,

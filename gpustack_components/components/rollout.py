@@ -2,7 +2,7 @@
 which did not converge.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -52,7 +52,17 @@ def fail_unless_converged(args: pulumi.ResourceHookArgs) -> None:
     )
 
 
-def own_urn(parent: pulumi.Resource, name: str) -> "pulumi.Output[str]":
-    """The address of a Rollout below its parent, without the dependency that an input of a child must not have."""
-    known: pulumi.Output[Any] = pulumi.Output(set(), parent.urn.future(), parent.urn.is_known())
-    return known.apply(lambda urn: f"{urn.rsplit('::', 1)[0]}${ROLLOUT_TYPE}::{name}")
+def own_urn(parent: pulumi.Resource, name: str, after: Sequence[pulumi.Resource] = ()) -> "pulumi.Output[str]":
+    """The address of a Rollout below its parent, without the dependency that an input of a child must not have; known
+    only when the resources `after` which it comes are there."""
+    return once((parent, *after), lambda urn: f"{urn.rsplit('::', 1)[0]}${ROLLOUT_TYPE}::{name}")
+
+
+def once(resources: Sequence[pulumi.Resource], make: Callable[[str], Any]) -> "pulumi.Output[Any]":
+    """What `make` makes of the first resource's address, when all of them are there.
+
+    State keeps no dependency on them. Which of two resources comes first may change from run to run, and an update of
+    targets alone fails where state knows the other order.
+    """
+    urns: list[pulumi.Output[Any]] = [pulumi.Output(set(), one.urn.future(), one.urn.is_known()) for one in resources]
+    return pulumi.Output.all(*urns).apply(lambda known: make(str(known[0])))
