@@ -96,6 +96,7 @@ class Background:
             self.process.kill()
             raise AssertionError(f"still running after {timeout} s:\n{self.output}") from None
         self._reader.join(10)
+        assert "Traceback (most recent call last)" not in self.output, self.output
         return Run(self.arguments, code, self.output, time.monotonic() - self._started)
 
 
