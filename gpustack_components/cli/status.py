@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpustack_components.cli import options, output
-from gpustack_components.cli.guard import ExitCode, guarded
+from gpustack_components.cli.guard import CommandError, ExitCode, guarded
 from gpustack_components.cli.output import TableYamlOrJson
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ def status(
     from gpustack_components.cli.sources import require_one_reader_of_stdin
     from gpustack_components.cli.standing import call_lines, find
 
+    if "/" in name:
+        of, _, own = name.rpartition("/")
+        raise CommandError(f"{name}: is no name of a deployment; write `status {own} -n {of}`")
     require_one_reader_of_stdin(*(file or ()), settings)
     judgement = judge(read(file), read_settings(settings)) if file else None
     with reaching(kubeconfig, context) as cluster:

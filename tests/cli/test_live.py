@@ -35,6 +35,12 @@ from gpustack_components.rollout.converge import converge, teardown
 OWNER = "stack of this test"
 
 
+def test_a_name_with_its_namespace_before_it_is_told_how_it_is_written(cli) -> None:
+    ran = cli("status", "team-a/qwen", "--kubeconfig", "/nowhere/config")
+    assert (ran.code, ran.out) == (2, "")
+    assert "team-a/qwen: is no name of a deployment; write `status qwen -n team-a`" in ran.err
+
+
 class TestUnreachable:
     """What is said of a cluster that cannot be reached: exit code 4 and a sentence, at every command that reads one."""
 
