@@ -113,8 +113,7 @@ class ModelDeployment(pulumi.ComponentResource):
             pulumi.log.error(sentence, self)
         self._tell(judgement)
         self._miss_namespace(shared, target, opts)
-        front_door = self._front_door(shared, target, resource_name, observed)
-        stands_on = self._declare(shared, target, front_door, composed, asked, judgement, opts)
+        stands_on, front_door = self._declare(shared, target, resource_name, composed, asked, judgement, observed, opts)
         rollout = self._roll(
             shared,
             resource_name,
@@ -123,9 +122,10 @@ class ModelDeployment(pulumi.ComponentResource):
             problems,
             target,
             stands_on=(*depended, *stands_on),
-            after=front_door.preceding,
+            after=front_door.preceding if front_door else (),
         )
-        front_door.follow(rollout)
+        if front_door:
+            front_door.follow(rollout)
         self.phase, self.reasons = rollout.phase, rollout.reasons
         self.ready, self.endpoint = rollout.ready, rollout.endpoint
         normalised = composed if asked.unknown or judgement.document is None else encode(judgement.document)
@@ -198,31 +198,31 @@ class ModelDeployment(pulumi.ComponentResource):
         )
         pulumi.log.warn(text, self)
 
-    def _front_door(self, shared: Program, target: Target, resource_name: str, observed: Reading | None) -> FrontDoor:
-        standing = shared.survey(target, self.namespace).services.get(self.name, frozenset())
-        return FrontDoor(self, resource_name, self._provider_for(shared, target), observed, standing)
-
-    def _provider_for(self, shared: Program, target: Target) -> "pulumi.ProviderResource | None":
-        return self.get_provider("kubernetes:core/v1:Service") or shared.provider(target)
-
     def _declare(
         self,
         shared: Program,
         target: Target,
-        front_door: FrontDoor,
+        resource_name: str,
         composed: Json,
         asked: Request,
         judgement: Judgement,
+        observed: Reading | None,
         opts: pulumi.ResourceOptions | None,
-    ) -> list[pulumi.Resource]:
-        """The LocalQueues, Services and router objects the replicas stand on."""
+    ) -> tuple[list[pulumi.Resource], FrontDoor | None]:
+        """The LocalQueues and router objects the replicas stand on, and what they are reached through; neither where
+        the deployment is refused."""
         if judgement.resolved is None or judgement.bindings is None:
-            return []
-        queues = LocalQueues(shared, target, self._provider_for(shared, target), opts.depends_on if opts else None)
-        return [
+            return [], None
+        given = self.get_provider("kubernetes:core/v1:Service")
+        provider = given or shared.provider(target)
+        queues = LocalQueues(shared, target, provider, opts.depends_on if opts else None)
+        standing = shared.survey(target, self.namespace).services.get(self.name, frozenset())
+        front_door = FrontDoor(self, resource_name, provider, observed, standing)
+        stands_on = [
             *queues.declare(judgement.resolved, judgement.bindings),
             *front_door.declare(composed, asked, judgement.resolved),
         ]
+        return stands_on, front_door
 
     def _roll(
         self,

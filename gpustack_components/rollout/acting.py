@@ -155,7 +155,7 @@ class Actor:
             case Mark():
                 self._mark(action, observed)
             case Select():
-                return self._select(action)
+                self._select(action)
         return True
 
     def _mark(self, action: Mark, observed: Observed) -> None:
@@ -191,7 +191,7 @@ class Actor:
             self.labels = False
             self.narrator.say(f"Pods cannot be labelled as ready to be selected, which nothing needs yet: {trouble}")
 
-    def _select(self, action: Select) -> bool:
+    def _select(self, action: Select) -> None:
         """Write the selector of exactly the Service that was looked at; a changed one is looked at anew.
 
         It is written in the name pulumi-kubernetes takes fields over from, so that a later edit of the program is not
@@ -202,24 +202,22 @@ class Actor:
             {"op": "test", "path": "/spec/selector", "value": action.before},
             {"op": "replace", "path": "/spec/selector", "value": action.selector},
         ]
-        changed = False
+        written: Json | None = None
         try:
-            standing = self._writing.patch(SERVICE, self.namespace, action.name, operations, manager=PULUMI)
+            standing = written = self._writing.patch(SERVICE, self.namespace, action.name, operations, manager=PULUMI)
         except Conflict:
-            changed = True
             standing = self.cluster.get(SERVICE, self.namespace, action.name)
         self.services = [service for service in self.services if name(service) != action.name]
-        if standing is None:
-            return True
-        self.services.append(standing)
-        if not changed and at(standing, "spec", "selector") != action.selector:
+        if standing is not None:
+            self.services.append(standing)
+        if written is None:
+            return
+        if at(written, "spec", "selector") != action.selector:
             raise GivenUp(
                 f"{self.deployment} {action.role}: Service {action.name} cannot be told whom to select: another "
                 "controller or a webhook undoes it"
             )
-        if not changed:
-            self.narrator.selects(action)
-        return True
+        self.narrator.selects(action)
 
     def _release(self, action: ReleaseFinalizer, observed: Observed) -> bool:
         """Take Kueue's finalizer off exactly this Pod; one that has changed or gone meanwhile is looked at anew."""

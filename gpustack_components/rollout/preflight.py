@@ -136,9 +136,8 @@ def rights_missing(
 
     Without `desired`, of what any deployment needs.
     """
-    spared = _ONLY_TOGETHER | _ONLY_RETIRING | _ONLY_ROUTED | _ONLY_MIXED
-    if desired is not None:
-        spared = _spared(desired, None, mixed=False)
+    every = _ONLY_TOGETHER | _ONLY_RETIRING | _ONLY_ROUTED | _ONLY_MIXED
+    spared = every if desired is None else _spared(desired, None, mixed=False)
     sentences = [*_lacking(cluster, namespace, spared)]
     return RolloutRefused(*(sentences or [str(refused)]))
 
