@@ -206,6 +206,12 @@ def release_pods(scene: Scene) -> None:
             scene.lab.unseen.patch(POD, scene.lab.namespace, name(pod), FINALIZERS)
 
 
+def let_go(scene: Scene) -> None:
+    """As Kueue does to Pods that come between its two looks at a group whose Workload is deleted."""
+    for pod in scene.struck():
+        scene.lab.unseen.patch(POD, scene.lab.namespace, name(pod), FINALIZERS)
+
+
 def strip_workload(scene: Scene) -> None:
     scene.patch_workload(*FINALIZERS)
 
@@ -280,6 +286,14 @@ ROWS = (
         "its Pods and Workload were deleted and copies made while the Pods exit",
         both(delete_pods, delete_workload, workload_gone, create_copies),
     ),
+    Row(
+        "its Workload and its Pods were deleted and copies made at once",
+        both(delete_workload, delete_pods, create_copies),
+    ),
+    Row("Kueue let go of its Pods", let_go, spares=REPLICAS),
+    Row("Kueue let go of its Pods before an edit", let_go, edited=True),
+    Row("Kueue let go of its Pods and they were deleted", both(let_go, delete_pods)),
+    Row("Kueue let go of its Pods and its Workload was deleted", both(let_go, delete_workload)),
     Row("all of its Pods failed by themselves", ends_by_itself("Failed", SIZE)),
     Row("all of its Pods succeeded by themselves", ends_by_itself("Succeeded", SIZE)),
     Row("one of its Pods failed by itself", ends_by_itself("Failed", 1)),

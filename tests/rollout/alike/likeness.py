@@ -15,7 +15,7 @@ from tests.rollout.simulation.cluster import SimulatedCluster
 
 PLAYS = 60
 """How often each burst is played."""
-MOST = 600
+MOST = 3000
 """And at most, while the way the real Kueue went has not been found among them."""
 PRIORITY_CLASS = "high"
 

@@ -18,8 +18,9 @@ def phase(obj: Json) -> str:
 
 
 def _pod(pod: Json) -> str:
-    """A gated Pod stays one: the Pod garbage collector looks at deleted ones every 20 seconds and calls them Failed."""
-    life = "gated" if gated(pod) else "done" if terminal(pod) else "running"
+    """The Pod garbage collector looks every 20 seconds and calls deleted Pods Failed that no node has: not a phase."""
+    ended = terminal(pod) and pod["spec"].get("nodeName")
+    life = "gated" if gated(pod) else "done" if ended else "running"
     return life + ("" if keys.MANAGED in pod["metadata"].get("finalizers", ()) else "-")
 
 

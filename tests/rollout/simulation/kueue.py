@@ -15,6 +15,8 @@ from gpustack_components.cluster.readings import condition, gated, holds, name, 
 from tests.rollout.simulation.api_server import ApiServer, age, reserved
 
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+_UNDISTURBED = 0.9
+"""Chance that Kueue goes on with a list of Pods it has; else a request of it failed and it begins anew."""
 
 
 class Kueue:
@@ -29,6 +31,7 @@ class Kueue:
         self.excess = 0
         """Pods deleted as excess so far."""
         self._aside: set[str] = set()
+        self._listed: dict[str, dict[str, frozenset[str]]] = {}
 
     def take_in(self, pod: Json) -> Json:
         """The webhook: a new Pod with gate, finalizer and label, if it names a queue."""
@@ -48,6 +51,9 @@ class Kueue:
             return workload is not None and self._let_go(workload)
         if workload is None:
             return (not _suspended(pods) and self._stop(pods)) or self._compose(group, pods)
+        if uid(workload) in self._listed and chance.random() < _UNDISTURBED:
+            return self._delete_all(workload, pods)
+        self._listed.pop(uid(workload), None)
         if workload["spec"]["podSets"][0]["name"] not in map(_role, pods):
             return self._make_fit(workload, pods)
         active = [pod for pod in pods if _active(pod)]
@@ -135,12 +141,21 @@ class Kueue:
         return True
 
     def _delete_all(self, workload: Json, pods: list[Json]) -> bool:
-        """The Workload is deleted: stop every Pod, let all of them go, then the Workload itself."""
-        for pod in pods:
+        """The Workload is deleted: stop every Pod, let all of them go, then the Workload itself.
+
+        Kueue lists the Pods once to stop them and again to let them go: one that comes in between is let go only,
+        and one that comes after both is left alone.
+        """
+        for pod in self._as_listed("stop", workload, pods):
             if not terminating(pod):
                 self._server.ask_deletion(pod)
                 return True
-        return any(self._finalize(pod) for pod in pods) or self._let_go(workload)
+        return any(map(self._finalize, self._as_listed("let go", workload, pods))) or self._let_go(workload)
+
+    def _as_listed(self, purpose: str, workload: Json, pods: list[Json]) -> list[Json]:
+        """Those of the Pods that stood when they were first listed for that purpose."""
+        listed = self._listed.setdefault(uid(workload), {}).setdefault(purpose, frozenset(map(uid, pods)))
+        return [pod for pod in pods if uid(pod) in listed]
 
     def _stop(self, pods: list[Json]) -> bool:
         """Delete what runs; what is gated or has ended stays."""
