@@ -7,6 +7,7 @@ apart by namespace. A test that stops or breaks parts of the cluster asks for `p
 import contextlib
 import fcntl
 import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,10 @@ import pytest
 
 from sandbox.cluster import Sandbox, sweep
 from sandbox.processes import identify, wait_until
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background jobs ignore Ctrl-C, and so would every process that a test starts and interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 INSTANCES = Path(__file__).parent.parent / ".sandbox" / "tests"
 """Where test runs keep their instances, so that the next run can stop those of a run that was killed."""

@@ -10,7 +10,8 @@ Files = Annotated[
         "--file",
         "-f",
         metavar="FILE",
-        help="A YAML or JSON file of documents, `-` for standard input. Repeat it for several files.",
+        help="A YAML or JSON file of documents, a folder or a quoted glob of such files, or `-` for standard input. "
+        "Repeat it for several.",
         show_default=False,
     ),
 ]

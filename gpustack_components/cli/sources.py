@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpustack_components.cli import git
 from gpustack_components.cli.guard import CommandError
+from gpustack_components.manifest_files import NoFileError, named
 
 if TYPE_CHECKING:
     import yaml
@@ -23,7 +24,7 @@ def require_one_reader_of_stdin(*names: str | None) -> None:
 
 
 def read_documents(files: Iterable[str]) -> "tuple[RawDocument, ...]":
-    """The raw documents of all files in the order given; `-` is standard input.
+    """The raw documents of all files in the order given; a folder or glob stands for its files, `-` is standard input.
 
     Raises `CommandError` with one sentence for each file that cannot be read.
     """
@@ -31,7 +32,7 @@ def read_documents(files: Iterable[str]) -> "tuple[RawDocument, ...]":
 
     documents: list[RawDocument] = []
     problems: list[str] = []
-    for name in files:
+    for name in _expanded(files, problems):
         try:
             documents.extend(load_text(read_text(name), "<stdin>" if name == STDIN else name))
         except UnreadableInput as unreadable:
@@ -54,12 +55,23 @@ def read_old(old: str, new_files: Iterable[str]) -> "tuple[RawDocument, ...]":
     git.require(revision)
     if path:
         return _read_at(revision, [path])
-    files = [name for name in new_files if name != STDIN]
+    files = _expanded((name for name in new_files if name != STDIN), [])
     if not files:
         raise CommandError(
             f"{old}: standard input has no earlier revision; name the file, as in git:{revision}:deployments/qwen.yaml"
         )
     return _read_at(revision, [name for name in files if git.exists_at(revision, name)])
+
+
+def _expanded(names: Iterable[str], problems: list[str]) -> list[str]:
+    """Each file once, with those of folders and globs; what names none is a problem."""
+    files: dict[str, None] = {}
+    for name in names:
+        try:
+            files.update(dict.fromkeys([STDIN] if name == STDIN else named(name)))
+        except NoFileError as nothing:
+            problems.append(str(nothing))
+    return list(files)
 
 
 def read_mapping(file: str, what: str) -> dict[str, Any]:
@@ -111,7 +123,7 @@ def read_text(name: str) -> str:
     except FileNotFoundError:
         raise CommandError(f"{name}: no such file") from None
     except IsADirectoryError:
-        raise CommandError(f"{name}: is a directory; name its files, for example {name.rstrip('/')}/*.yaml") from None
+        raise CommandError(f"{name}: is a directory; name a file") from None
     except PermissionError:
         raise CommandError(f"{name}: not readable by this user (permission denied)") from None
     except OSError as failure:

@@ -1,20 +1,36 @@
 """What the stack's configuration decides: manifests, settings, timeouts, and the cluster.
 
-`gpustack-components:manifests` is a path or glob, or a list of them; `gpustack-components:adopt` lists former owners
-(after a stack was renamed, say); `gpustack-components:settings` and
-`gpustack-components:timeouts` are mappings. The cluster is the one pulumi-kubernetes would use:
-`kubernetes:kubeconfig` and `kubernetes:context`, else the ambient one.
+`gpustack-components:manifests` is a path, folder or glob, or a list of them; `gpustack-components:adopt` lists former
+owners (after a stack was renamed, say); `gpustack-components:settings` and `gpustack-components:timeouts` are mappings.
+The cluster is the one pulumi-kubernetes would use: `kubernetes:kubeconfig` and `kubernetes:context`, else the ambient
+one.
 """
 
 import json
 from typing import Any, cast
 
 import pulumi
-from pulumi.runtime.config import get_config
+from pulumi.runtime.config import CONFIG, get_config
 
 NAMESPACE = "gpustack-components"
 KUBECONFIG_KEY = "kubernetes:kubeconfig"
 CONTEXT_KEY = "kubernetes:context"
+KEYS = ("adopt", "manifests", "settings", "timeouts")
+"""What the namespace configures."""
+
+
+def unknown() -> list[str]:
+    """One sentence for each key of the namespace that configures nothing, and so would be ignored silently."""
+    keys = sorted(key.removeprefix(f"{NAMESPACE}:") for key in CONFIG.get() if key.startswith(f"{NAMESPACE}:"))
+    strange = [key for key in keys if key not in KEYS]
+    if not strange:
+        return []
+    from gpustack_components.api.wording import closest
+
+    known = ", ".join(KEYS)
+    return [
+        f"{NAMESPACE}:{key} configures nothing and is ignored; known are {known}{closest(key, KEYS)}" for key in strange
+    ]
 
 
 def adopted() -> list[str]:
@@ -33,19 +49,20 @@ def adopted() -> list[str]:
 
 
 def manifests() -> list[str]:
-    """Paths and globs of the manifests to deploy. Raises `pulumi.RunError` when none are configured or they cannot be
-    read as such.
+    """Paths, folders and globs of the manifests to deploy. Raises `pulumi.RunError` when none are configured or they
+    cannot be read as such.
     """
     text = get_config(f"{NAMESPACE}:manifests")
     if not text:
         raise pulumi.RunError(
             "no manifests are configured; name them with "
-            f"`pulumi config set {NAMESPACE}:manifests 'deployments/*.yaml'` (a path or glob, or a JSON list of them)"
+            f"`pulumi config set {NAMESPACE}:manifests 'deployments/*.yaml'` "
+            "(a path, folder or glob, or a JSON list of them)"
         )
     value = _value(text) if text.lstrip().startswith(("[", '"')) else text
     values = cast("list[Any]", value) if isinstance(value, list) else [value]
     if not values or not all(isinstance(one, str) and one for one in values):
-        raise pulumi.RunError(f"{NAMESPACE}:manifests must be a path or glob, or a list of them, found {text}")
+        raise pulumi.RunError(f"{NAMESPACE}:manifests must be a path, folder or glob, or a list of them, found {text}")
     return [str(one) for one in values]
 
 

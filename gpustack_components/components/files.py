@@ -41,13 +41,13 @@ def from_files(
     context: str | None = None,
     opts: pulumi.ResourceOptions | None = None,
 ) -> Deployed:
-    """Declare every ModelDeployment of the files that paths and globs name, relative to the program's directory.
+    """Declare every ModelDeployment of the files that paths, folders and globs name, from the program's directory on.
 
-    Without `patterns` the stack's configuration names them (`gpustack-components:manifests`, a path or glob or a list).
-    Other documents of the files, and `bindings`, are what the deployments may depend on. An InstanceType whose document
-    states its quota (see `InstanceType.from_document`) becomes an `InstanceType` component, so the program makes its
-    queue; any other describes a queue that is there. Each deployment's logical name is `<namespace>/<name>`. Raises
-    `pulumi.RunError` naming every file that cannot be read.
+    Without `patterns` the stack's configuration names them (`gpustack-components:manifests`, a path, folder or glob, or
+    a list of them). Other documents of the files, and `bindings`, are what the deployments may depend on. An
+    InstanceType whose document states its quota (see `InstanceType.from_document`) becomes an `InstanceType`
+    component, so the program makes its queue; any other describes a queue that is there. Each deployment's logical
+    name is `<namespace>/<name>`. Raises `pulumi.RunError` naming every file that cannot be read.
     """
     named = manifests() if patterns is None else patterns
     found = read([named] if isinstance(named, str) else named)

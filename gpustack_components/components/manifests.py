@@ -1,8 +1,7 @@
-"""Manifest files of a program: paths and globs to raw documents, every unreadable one reported at once."""
+"""Manifest files of a program: paths, folders and globs to raw documents, every unreadable one reported at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from gpustack_components.cluster.binding_objects import KINDS
 from gpustack_components.cluster.readings import at
 from gpustack_components.components.arguments import KIND
 from gpustack_components.components.plain import Json
+from gpustack_components.manifest_files import NoFileError, named
 
 if TYPE_CHECKING:
     from gpustack_components.api.load import RawDocument
@@ -37,7 +37,7 @@ def resource_name_of(document: Json) -> str:
 
 
 def read(patterns: Sequence[str]) -> Manifests:
-    """The documents of all files that the paths and globs name. Raises `pulumi.RunError` with one sentence per
+    """The documents of all files that the paths, folders and globs name. Raises `pulumi.RunError` with one sentence per
     problem.
     """
     problems: list[str] = []
@@ -56,16 +56,11 @@ def read(patterns: Sequence[str]) -> Manifests:
 def _expand(patterns: Sequence[str], problems: list[str]) -> list[Path]:
     paths: dict[Path, None] = {}
     for pattern in patterns:
-        found = _matches(pattern) if has_magic(pattern) else [Path(pattern)]
-        if not found:
-            problems.append(f"{pattern}: no file matches, looked from {Path.cwd()}")
-        paths.update(dict.fromkeys(found))
+        try:
+            paths.update(dict.fromkeys(map(Path, named(pattern))))
+        except NoFileError as nothing:
+            problems.append(str(nothing))
     return list(paths)
-
-
-def _matches(pattern: str) -> list[Path]:
-    anchor = Path(pattern).anchor
-    return sorted(Path(anchor).glob(pattern.removeprefix(anchor)))
 
 
 def _load(path: Path, problems: list[str]) -> "Sequence[RawDocument]":
@@ -77,8 +72,6 @@ def _load(path: Path, problems: list[str]) -> "Sequence[RawDocument]":
         problems.append(str(unreadable))
     except UnicodeDecodeError:
         problems.append(f"{path}: not UTF-8 text; save the file as UTF-8")
-    except IsADirectoryError:
-        problems.append(f"{path}: is a directory; name its files, for example {path}/*.yaml")
     except OSError as failure:
         problems.append(f"{path}: cannot be read: {failure.strerror or failure}")
     return ()

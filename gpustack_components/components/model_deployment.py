@@ -73,10 +73,11 @@ class ModelDeployment(pulumi.ComponentResource):
         `document` is a whole manifest; `spec` (a `ModelDeploymentSpec`, or a mapping with camelCase or snake_case
         keys) with `namespace` and `metadata` builds one, named after the resource unless `metadata` names it.
         `bindings` are what it depends on: `InstanceType` components, and InstanceTypes, KV cache objects and
-        ModelArtifacts as manifests, as models of `gpustack_components.api`, or as paths and globs of files that hold
-        them. Where the GPUStack operator runs, those it names are read from the cluster too. `settings` go by their
-        dashed names. `timeouts` are `admission` (30m), `ready` (20m), `drain` (5m), `weights` (30m) and `lease` (20s).
-        `adopt` names former owners whose deployment may be taken over, beside those of the stack's configuration.
+        ModelArtifacts as manifests, as models of `gpustack_components.api`, or as paths, folders and globs of files
+        that hold them. Where the GPUStack operator runs, those it names are read from the cluster too. `settings` go by
+        their dashed names. `timeouts` are `admission` (30m), `ready` (20m), `drain` (5m), `weights` (30m) and `lease`
+        (20s). `adopt` names former owners whose deployment may be taken over, beside those of the stack's
+        configuration.
         `kubeconfig` (text or path) and `context` choose the cluster; without them stack configuration does
         (`kubernetes:kubeconfig`, `kubernetes:context`), then the ambient kubeconfig.
 

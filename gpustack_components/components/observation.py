@@ -43,7 +43,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Found:
     """What stands of one deployment."""
 
     record: "Record | None"
@@ -85,14 +85,14 @@ def observed_bindings(cluster: Cluster, asked: Request, around: Surroundings) ->
     return read_named(cluster, asked.document, asked.bindings, asked.unknown) if around.operator else None
 
 
-def standing(cluster: Cluster, asked: Request) -> Standing:
+def standing(cluster: Cluster, asked: Request) -> Found:
     """Read what stands of a deployment. Raises `ClusterError`, and `RolloutRefused` when its record cannot be one."""
     from gpustack_components.rollout.record import load
 
     selector = keys.selector(asked.name)
     record = load(cluster, asked.namespace, asked.name)
     pods = cluster.list(POD, asked.namespace, selector).items
-    return Standing(
+    return Found(
         record,
         pods,
         _workloads(cluster, asked.namespace, pods),

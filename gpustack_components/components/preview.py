@@ -16,7 +16,7 @@ from gpustack_components.cluster.port import Cluster, ClusterError, Forbidden, J
 from gpustack_components.components.config import NAMESPACE
 from gpustack_components.components.judgement import Judgement, encode, judge
 from gpustack_components.components.observation import (
-    Standing,
+    Found,
     Surroundings,
     observed_bindings,
     standing,
@@ -165,7 +165,7 @@ def _judge(
     )
 
 
-def _not_ours(asked: Request, stands: Standing) -> tuple[str, ...]:
+def _not_ours(asked: Request, stands: Found) -> tuple[str, ...]:
     """Why the deployment is another owner's to change; empty when it is ours or free."""
     from gpustack_components.rollout.record import check_owner
 
@@ -185,7 +185,7 @@ def _not_ours(asked: Request, stands: Standing) -> tuple[str, ...]:
     return ()
 
 
-def _taken_over(asked: Request, stands: Standing) -> tuple[str, ...]:
+def _taken_over(asked: Request, stands: Found) -> tuple[str, ...]:
     """A line of the plan where the deployment changes hands."""
     record = stands.record
     if record is None or record.owner == asked.owner:
@@ -193,7 +193,7 @@ def _taken_over(asked: Request, stands: Standing) -> tuple[str, ...]:
     return (f"taken over from {record.owner or 'nobody: its record is free'}; its Pods go on",)
 
 
-def _settled(judgement: Judgement, stands: Standing) -> bool:
+def _settled(judgement: Judgement, stands: Found) -> bool:
     """Whether the record says that exactly this document was brought about."""
     record, document = stands.record, judgement.document
     if record is None or document is None or record.phase != CONVERGED:
@@ -245,7 +245,7 @@ def _rights(asked: Request, cluster: Cluster, refused: Forbidden) -> tuple[str, 
     return tuple(f"with these credentials an update would not begin: {sentence}" for sentence in found)
 
 
-def _compared(judgement: Judgement, asked: Request, stands: Standing) -> "tuple[Desired, Observed]":
+def _compared(judgement: Judgement, asked: Request, stands: Found) -> "tuple[Desired, Observed]":
     """What is wanted and what stands, as the planner compares them."""
     from gpustack_components.rollout.desired import Desired
     from gpustack_components.rollout.observe import observe
@@ -262,7 +262,7 @@ def _compared(judgement: Judgement, asked: Request, stands: Standing) -> "tuple[
 
 
 def _forecast(
-    judgement: Judgement, asked: Request, stands: Standing, cluster: Cluster, desired: "Desired", observed: "Observed"
+    judgement: Judgement, asked: Request, stands: Found, cluster: Cluster, desired: "Desired", observed: "Observed"
 ) -> "Forecast":
     from gpustack_components.components.quota import queues
     from gpustack_components.rollout.forecast import Forecast, changes, forecast
@@ -284,7 +284,7 @@ def _forecast(
     )
 
 
-def _observed(cluster: str, stands: Standing, facts: Json) -> Json:
+def _observed(cluster: str, stands: Found, facts: Json) -> Json:
     record = stands.record
     told = "none" if record is None else f"generation {record.generation}, {record.phase}"
     observed: Json = {"cluster": cluster, "record": told}

@@ -16,7 +16,7 @@ from pulumi.runtime.settings import get_root_resource
 from gpustack_components.cluster import keys, readings
 from gpustack_components.cluster.binding_objects import Reading, operator_runs, read_named
 from gpustack_components.cluster.port import LOCAL_QUEUE, NAMESPACE, SERVICE, Cluster, ClusterError, Forbidden
-from gpustack_components.components.config import adopted, configured_cluster
+from gpustack_components.components.config import adopted, configured_cluster, unknown
 from gpustack_components.components.request import Request
 
 if TYPE_CHECKING:
@@ -207,4 +207,6 @@ def current() -> Program:
     root: Any = get_root_resource() or current
     if root not in _programs:
         _programs[root] = Program(stack_owner(), adopted())
+        for sentence in unknown():
+            pulumi.log.warn(sentence)
     return _programs[root]

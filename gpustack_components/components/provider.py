@@ -208,6 +208,7 @@ class RolloutProvider(ResourceProvider):
 
         _load_driver()
         from gpustack_components.rollout.converge import converge
+        from gpustack_components.status.why import unreached
 
         hidden = [path for path, _ in paths_of(props, is_unknown)]
         if hidden:
@@ -236,9 +237,7 @@ class RolloutProvider(ResourceProvider):
                 outcome = Outcome(INCOMPLETE, (_defect(defect),))
         endpoint = endpoint_of(judgement.resolved, outcome.answers)
         for service in outcome.absent:
-            text = (
-                f"Service {service} does not exist, so nobody is reached through it: `pulumi refresh`, then `pulumi up`"
-            )
+            text = f"{unreached(service)}: `pulumi refresh`, then `pulumi up`"
             engine_link.say(asked.resource_urn, text, level="warning", lasting=True)
         if outcome.phase == CONVERGED and timeouts.ready > 0 and not outcome.absent:
             engine_link.say(asked.resource_urn, f"{asked.name}  answers at {endpoint}")

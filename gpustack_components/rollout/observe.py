@@ -125,8 +125,8 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A Service that stands."""
+class FrontService:
+    """A Service in front of Pods, as it stands."""
 
     uid: str
     selector: Mapping[str, str]
@@ -144,7 +144,7 @@ class Observed:
     """Workloads of the namespace, by name."""
     services: Mapping[str, str] = field(default_factory=dict[str, str])
     """Headless Services of the record: uid by name."""
-    fronts: Mapping[str, Standing] = field(default_factory=dict[str, "Standing"])
+    fronts: Mapping[str, FrontService] = field(default_factory=dict[str, "FrontService"])
     """Services with a selector that are not the record's, as those in front of roles: by name."""
     _seats: Mapping[tuple[str, int | None], tuple[Member, ...]] = field(default_factory=dict[Any, Any], repr=False)
     _owning: Mapping[str, tuple[Workload, ...]] = field(default_factory=dict[Any, Any], repr=False)
@@ -226,12 +226,12 @@ def observe(
         for uid in workload.owners:
             owning[uid] = (*owning.get(uid, ()), workload)
     headless: dict[str, str] = {}
-    fronts: dict[str, Standing] = {}
+    fronts: dict[str, FrontService] = {}
     for service in services:
         if _belonging(service, owner_uid, record_name) == "ours":
             headless[readings.name(service)] = readings.uid(service)
         elif selector := at(service, "spec", "selector"):
-            fronts[readings.name(service)] = Standing(readings.uid(service), selector)
+            fronts[readings.name(service)] = FrontService(readings.uid(service), selector)
     return Observed(
         members=members,
         foreign=tuple(member for member in read if member.belonging == "foreign"),

@@ -69,9 +69,14 @@ def causes(
     )
 
 
+def unreached(service: str) -> str:
+    """Says that a Service of a deployment does not exist."""
+    return f"Service {service} does not exist, so nobody is reached through it"
+
+
 def _no_service(name: str) -> Cause:
-    what = f"Service {name} does not exist, so nobody is reached through it"
-    return Cause("services", Hold(what, "", "Pulumi notices and makes it again", "pulumi refresh && pulumi up"))
+    release = "Pulumi notices and makes it again"
+    return Cause("services", Hold(unreached(name), "", release, "pulumi refresh && pulumi up"))
 
 
 def _of_deployment(
@@ -110,12 +115,12 @@ def _retirement(record: Any, space: str, name: str) -> Iterator[Cause]:
     what = f"it is being retired ({state}{f', {reason}' if reason else ''})"
     since = str(at(record, "phaseStartedAt") or at(record, "startedAt") or "")
     if state == "Aborted":
-        retry = f"{at(record, 'roleName')}:{at(record, 'replicaOrdinal')}:$(date +%s)"
+        retry = f"{at(record, 'roleName')}:{at(record, 'replicaOrdinal')}:<new token>"
         release = (
-            f"its ordinal is declared again, the annotation {RETIREMENT_RETRY} of the deployment asks once more, or "
-            "the setting model-deployment-endpoint-qualification is switched off, which has it deleted at once"
+            f"its ordinal is declared again, the deployment's annotation {RETIREMENT_RETRY}: '{retry}' asks once more, "
+            "or the setting model-deployment-endpoint-qualification is switched off, which has it deleted at once"
         )
-        yield Cause(replica, Hold(what, since, release, f"{RETIREMENT_RETRY}={retry}"))
+        yield Cause(replica, Hold(what, since, release, "pulumi up"))
         return
     until = at(record, "deadline")
     release = f"it has drained{f', at the latest at {until}' if until else ''}; another removal waits until then"

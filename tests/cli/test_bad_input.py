@@ -1,9 +1,11 @@
 """Input nobody can use ends with a sentence and exit code 2 at every command that reads files, never a traceback."""
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 READERS = (("check",), ("render",), ("plan", "--observed", "OBSERVED"))
 
@@ -37,7 +39,8 @@ def test_unusable_file_ends_with_a_sentence(
     "name, sentence",
     [
         ("absent.yaml", "absent.yaml: no such file"),
-        ("", "is a directory; name its files"),
+        ("", "the folder holds no manifest (.yaml, .yml, .json); name a file or a glob"),
+        ("none-*.yaml", "none-*.yaml: no file matches, looked from "),
         ("a\0b", "is no file name"),
         ("n" * 300, "cannot be read: File name too long"),
     ],
@@ -49,10 +52,27 @@ def test_a_name_that_is_no_readable_file(cli, tmp_path: Path, name: str, sentenc
 
 
 def test_every_unreadable_file_is_named(cli, tmp_path: Path, minimal: Path) -> None:
-    ran = cli("check", "-f", f"{tmp_path}/one.yaml", "-f", str(minimal), "-f", str(tmp_path))
+    (empty := tmp_path / "empty").mkdir()
+    ran = cli("check", "-f", f"{tmp_path}/one.yaml", "-f", str(minimal), "-f", str(empty))
     assert ran.code == 2
     assert "one.yaml: no such file" in ran.err
-    assert f"{tmp_path}: is a directory" in ran.err
+    assert f"{empty}: the folder holds no manifest" in ran.err
+
+
+def test_a_folder_or_a_glob_stands_for_its_files(cli, tmp_path: Path, minimal_text: str) -> None:
+    folder = tmp_path / "deployments"
+    (folder / "inner.yaml").mkdir(parents=True)
+    (folder / "notes.txt").write_text("not read")
+    for index, suffix in enumerate(("yaml", "yml", "json", "YAML")):
+        text = minimal_text.replace("name: qwen", f"name: qwen-{index}")
+        if suffix == "json":
+            text = json.dumps(yaml.safe_load(text))
+        (folder / f"{index}.{suffix}").write_text(text)
+    for named in (folder, folder / "[0-3].*", tmp_path / "**" / "*.[yYj]*"):
+        ran = cli("check", "-f", str(named), "-f", str(folder / "0.yaml"), "-o", "json")
+        assert ran.code == 0, ran.err
+        names = [document["metadata"]["name"] for document in json.loads(ran.out)["documents"]]
+        assert names == [f"qwen-{index}" for index in range(4)]
 
 
 def test_standard_input_is_read(cli, minimal_text: str) -> None:

@@ -192,6 +192,12 @@ class TestOldInGit:
         assert cli("check", "-f", "deployments/qwen.yaml", "--old", "git:main:deployments/qwen.yaml").code == 1
         assert cli("check", "-f", str(repository / "qwen.yaml"), "--old", "git:main").code == 1
 
+    def test_a_folder_or_a_glob_is_compared_file_by_file(self, cli, repository: Path) -> None:
+        for named in (".", "*.yaml", str(repository)):
+            ran = cli("check", "-f", named, "--old", "git:main")
+            assert ran.code == 1
+            assert "identity-model" in ran.out
+
     def test_a_file_the_revision_does_not_hold_is_new(self, cli, repository: Path, minimal_text: str) -> None:
         (repository / "new.yaml").write_text(minimal_text.replace("name: qwen\n", "name: new\n"))
         assert cli("check", "-f", "new.yaml", "--old", "git:main").code == 0

@@ -40,7 +40,7 @@ def test_anything_else_is_refused_and_quoted(text: str):
     if text == "[":
         assert config.manifests() == ["["]
         return
-    with pytest.raises(pulumi.RunError, match="must be a path or glob, or a list of them"):
+    with pytest.raises(pulumi.RunError, match="must be a path, folder or glob, or a list of them"):
         config.manifests()
 
 
@@ -63,3 +63,14 @@ def test_the_cluster_is_the_one_pulumi_kubernetes_is_configured_with():
     assert config.configured_cluster() == (None, None)
     set_config(kubernetes__context="prod")
     assert config.configured_cluster() == (None, "prod")
+
+
+def test_a_key_that_configures_nothing_is_said_with_the_one_meant():
+    set_config(
+        gpustack_components__timeout="{}", gpustack_components__settings="{}", gpustack_components__x="1", other__y="1"
+    )
+    known = "adopt, manifests, settings, timeouts"
+    assert config.unknown() == [
+        f"gpustack-components:timeout configures nothing and is ignored; known are {known}; did you mean timeouts?",
+        f"gpustack-components:x configures nothing and is ignored; known are {known}",
+    ]

@@ -58,7 +58,7 @@ def test_every_problem_of_every_file_is_said_at_once(files: Path):
         "latin.yaml: not UTF-8",
         "missing.yaml: cannot be read: No such file",
         f"none-*.yaml: no file matches, looked from {files}",
-        "folder: is a directory; name its files, for example folder/*.yaml",
+        "folder: the folder holds no manifest (.yaml, .yml, .json); name a file or a glob",
     ):
         assert part in text
 
