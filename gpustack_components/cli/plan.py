@@ -104,7 +104,8 @@ def plan_of(resolved: "ResolvedDeployment", snapshot: "Snapshot") -> Planned:
     from gpustack_components.api.encode import encode
     from gpustack_components.rollout.decide import decide
     from gpustack_components.rollout.desired import Desired
-    from gpustack_components.rollout.forecast import changes, forecast
+    from gpustack_components.rollout.edited_fields import changes
+    from gpustack_components.rollout.forecast import forecast
     from gpustack_components.rollout.observe import observe
     from gpustack_components.rollout.record import record_name
     from gpustack_components.rollout.retirement.outlook import worth_a_run

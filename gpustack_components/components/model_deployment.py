@@ -191,13 +191,23 @@ class ModelDeployment(pulumi.ComponentResource):
 
     def _miss_namespace(self, shared: Program, target: Target, opts: pulumi.ResourceOptions | None) -> None:
         """Say in a preview that the namespace is not there, unless the program may be about to make it."""
-        if not pulumi.runtime.is_dry_run() or _makes_namespace(opts) or shared.survey(target, self.namespace).exists:
+        if not pulumi.runtime.is_dry_run() or shared.survey(target, self.namespace).exists:
             return
-        text = (
-            f"namespace {self.namespace} does not exist, and nothing in depends_on of opts makes it: create it, add "
-            "the Namespace of this program to depends_on, or correct metadata.namespace"
-        )
-        pulumi.log.warn(text, self)
+        made = _namespaces_made(opts)
+        if made is None:
+            return
+
+        def compare(names: Sequence[str]) -> None:
+            if self.namespace in names:
+                return
+            only = f", only {' and '.join(names)}" if names else ""
+            text = (
+                f"namespace {self.namespace} does not exist, and nothing in depends_on of opts makes it{only}: create "
+                "it, add the Namespace of this program to depends_on, or correct metadata.namespace"
+            )
+            pulumi.log.warn(text, self)
+
+        pulumi.Output.all(*made).apply(compare)
 
     def _declare(
         self,
@@ -259,20 +269,24 @@ class ModelDeployment(pulumi.ComponentResource):
         )
 
 
-_MAKERS = ("kubernetes:core/v1:Namespace", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh")
+_NAMESPACE = "kubernetes:core/v1:Namespace"
+_MAKERS = ("kubernetes:core/v1:NamespacePatch", "kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh")
 
 
-def _makes_namespace(opts: pulumi.ResourceOptions | None) -> bool:
-    """Whether something the deployment depends on may make its namespace: a Namespace, a component, a set of
-    manifests, or what is not known before the update."""
+def _namespaces_made(opts: pulumi.ResourceOptions | None) -> list[pulumi.Output[str]] | None:
+    """The names of the Namespaces that the deployment depends on; None when something else it depends on may make
+    its namespace: a component, a set of manifests, or what is not known before the update."""
+    made: list[pulumi.Output[str]] = []
     given: Any = (opts.depends_on if opts is not None else None) or ()
     depends_on = cast("Sequence[object]", given if isinstance(given, Sequence) else (given,))
     for one in depends_on:
         if not isinstance(one, pulumi.Resource) or isinstance(one, pulumi.ComponentResource):
-            return True
+            return None
         if one.pulumi_resource_type.startswith(_MAKERS):
-            return True
-    return False
+            return None
+        if one.pulumi_resource_type == _NAMESPACE:
+            made.append(cast("Any", one).metadata["name"])
+    return made
 
 
 _SHOWN = (request.METADATA, request.SPEC, request.BINDINGS, request.SETTINGS, request.TIMEOUTS)

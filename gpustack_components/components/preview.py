@@ -265,7 +265,8 @@ def _forecast(
     judgement: Judgement, asked: Request, stands: Found, cluster: Cluster, desired: "Desired", observed: "Observed"
 ) -> "Forecast":
     from gpustack_components.components.quota import queues
-    from gpustack_components.rollout.forecast import Forecast, changes, forecast
+    from gpustack_components.rollout.edited_fields import changes
+    from gpustack_components.rollout.forecast import Forecast, forecast
 
     assert judgement.resolved is not None and judgement.document is not None
     record = stands.record

@@ -7,7 +7,7 @@ know, and says so by what it compares with.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from gpustack_components.cluster.port import Json
 from gpustack_components.rollout.decide import decide
@@ -65,7 +65,7 @@ def forecast(
     """What lies ahead.
 
     `queues` holds the ClusterQueue behind each LocalQueue by the LocalQueue's name, as far as it could be read.
-    `changed` names the edited fields by role, as `changes` finds them. `turnovers` and `retirement` are what the record
+    `changed` names the edited fields by role, as `edited_fields.changes` finds them. `turnovers` and `retirement` are what the record
     remembers.
     """
     decision = worth_a_run(desired, decide(desired, observed, slots, retiring=Retiring(retirement)))
@@ -133,23 +133,6 @@ def takes(found: Estimate) -> str:
     each = f"{found.replicas} replicas, {span(found.each)} each by the last turnovers"
     after = f", and {about(found.ready)} more until the last is ready" if found.ready is not None else ""
     return f"about {about(found.admitted)} until all are admitted ({each}){after}"
-
-
-def changes(before: Json, after: Json) -> dict[str, list[str]]:
-    """The fields of `spec` that an edit moves, by role: its own as they are called in the role, the deployment's with
-    their path from `spec`."""
-    old, new = _spec(before), _spec(after)
-    common = [key for key in sorted({*old, *new}) if key != "roles" and old.get(key) != new.get(key)]
-    shared = [path for key in common for path in _paths(key, old.get(key), new.get(key))]
-    former = {str(role.get("name")): role for role in _roles(old)}
-    found: dict[str, list[str]] = {}
-    for role in _roles(new):
-        was = former.get(str(role.get("name")), {})
-        own = [key for key in sorted({*was, *role}) if was.get(key) != role.get(key)]
-        found[str(role.get("name"))] = [
-            path for key in own for path in _paths(key, was.get(key), role.get(key))
-        ] + shared
-    return found
 
 
 class _Role:
@@ -390,25 +373,3 @@ def _replicas(ordinals: list[int]) -> str:
 
 def _s(items: Sequence[Any]) -> str:
     return "s" if len(items) == 1 else ""
-
-
-def _spec(document: Json) -> Json:
-    spec = document.get("spec")
-    return cast("Json", spec) if isinstance(spec, dict) else {}
-
-
-def _roles(spec: Json) -> list[Json]:
-    roles = spec.get("roles")
-    return (
-        [cast("Json", role) for role in cast("list[Any]", roles) if isinstance(role, dict)]
-        if isinstance(roles, list)
-        else []
-    )
-
-
-def _paths(key: str, old: Any, new: Any) -> list[str]:
-    """One level further down where both sides are objects: `engine.image` rather than `engine`."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        was, now = cast("Json", old), cast("Json", new)
-        return [f"{key}.{inner}" for inner in sorted({*was, *now}) if was.get(inner) != now.get(inner)]
-    return [key]

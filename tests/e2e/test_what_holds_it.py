@@ -73,6 +73,10 @@ def test_what_would_keep_an_update_from_beginning_is_a_warning_first_and_then_re
     case.stack.write(PROGRAM.replace("depends_on=[namespace]", "depends_on=[]"))
     alone = words(case.stack.preview().expect(0))
     assert f"warning: namespace {case.namespace} does not exist, and nothing in depends_on of opts makes it" in alone
+    other = PROGRAM.replace('"name": case["namespace"]', '"name": case["namespace"] + "-other"')
+    case.stack.write(other)
+    beside = words(case.stack.preview().expect(0))
+    assert f"nothing in depends_on of opts makes it, only {case.namespace}-other: create it" in beside
     case.stack.write(PROGRAM)
     case.stack.up().expect(0)
 

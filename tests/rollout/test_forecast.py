@@ -10,7 +10,8 @@ import yaml
 
 from gpustack_components.api.quantity import Quantity
 from gpustack_components.rollout.desired import Protocol
-from gpustack_components.rollout.forecast import changes, forecast
+from gpustack_components.rollout.edited_fields import changes
+from gpustack_components.rollout.forecast import forecast
 from gpustack_components.rollout.observe import observe
 from gpustack_components.rollout.retirement.operation import Operation
 from gpustack_components.rollout.turnovers import turnovers_from_json
