@@ -65,8 +65,8 @@ def forecast(
     """What lies ahead.
 
     `queues` holds the ClusterQueue behind each LocalQueue by the LocalQueue's name, as far as it could be read.
-    `changed` names the edited fields by role, as `edited_fields.changes` finds them. `turnovers` and `retirement` are what the record
-    remembers.
+    `changed` names the edited fields by role, as `edited_fields.changes` finds them. `turnovers` and `retirement` are
+    what the record remembers.
     """
     decision = worth_a_run(desired, decide(desired, observed, slots, retiring=Retiring(retirement)))
     if decision.converged:
