@@ -68,10 +68,11 @@ def test_each_replica_is_reached_by_its_own_shape_and_services_are_as_declared_i
 ) -> None:
     quota, each_pod = cards
     case = new_case(cards=quota)
-    case.change(timeouts={"admission": "3s", "ready": "60s", "drain": "60s"})
+    case.change(timeouts={"admission": "60s", "ready": "60s", "drain": "60s"})
     case.deploy(case.role(3, **old))
     case.stack.up().expect(0)
 
+    case.change(timeouts={"admission": "6s", "ready": "60s", "drain": "60s"})
     case.edit(**new, resources={"accelerator": each_pod})
     stuck = case.stack.up()
     assert stuck.code != 0 and "insufficient unused quota" in stuck.output, "one new replica fits beside two old ones"
@@ -79,6 +80,7 @@ def test_each_replica_is_reached_by_its_own_shape_and_services_are_as_declared_i
         assert selector(case, service) == between
         comes_to(among, case, service)
 
+    case.change(timeouts={"admission": "60s", "ready": "60s", "drain": "60s"})
     case.edit(resources={"accelerator": 1})
     resumed = case.stack.up().expect(0)
     assert "Service qwen-server selects what it declares" in resumed.output

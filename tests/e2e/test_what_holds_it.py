@@ -113,9 +113,9 @@ def test_what_would_keep_an_update_from_beginning_is_a_warning_first_and_then_re
 def test_a_timeout_ends_the_run_with_what_waits_and_the_commands_that_help_and_keeps_everything(
     new_case: NewCase,
 ) -> None:
-    case = new_case(cards=2)
+    case = new_case(cards=1)
     case.change(annotations={**case.values["annotations"], "sandbox.gpustack.ai/ready-after": "never"})
-    case.change(timeouts={"admission": "2s", "ready": "2s"})
+    case.change(timeouts={"admission": "60s", "ready": "2s"})
     case.deploy(case.role(1))
 
     def ended(run: Run) -> str:
@@ -134,9 +134,10 @@ def test_a_timeout_ends_the_run_with_what_waits_and_the_commands_that_help_and_k
     assert f"`kubectl -n {case.namespace} logs {name(pod)}`" in reason
     assert f"`kubectl -n {case.namespace} describe pod {name(pod)}`" in reason
 
-    case.edit(replicas=3)
+    case.change(timeouts={"admission": "2s", "ready": "2s"})
+    case.edit(replicas=2)
     reason = ended(case.stack.up())
-    assert "qwen server/2: not admitted after 2." in reason and "(timeouts.admission 2.0 s)" in reason
+    assert "qwen server/1: not admitted after 2." in reason and "(timeouts.admission 2.0 s)" in reason
     assert "insufficient unused quota for nvidia.com/gpu" in reason
     assert f"`kubectl -n {case.namespace} describe workload " in reason
-    assert len(case.pods()) == 3
+    assert len(case.pods()) == 2

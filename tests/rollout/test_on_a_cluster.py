@@ -64,10 +64,10 @@ def test_scaling_touches_no_survivor_and_waits_for_what_has_no_quota(lab: Lab) -
     lab.open_queue(4)
     lab.up(server=Role(replicas=3))
     before = {ordinal(pod): uid(pod) for pod in lab.pods()}
-    short = lab.up(server=Role(replicas=5), timeouts=Timeouts(admission=2, ready=5, lease=1))
+    short = lab.up(server=Role(replicas=5), timeouts=Timeouts(admission=5, ready=5, lease=1))
     assert short.phase == "Incomplete"
     (reason,) = short.reasons
-    assert reason.startswith("qwen server/4: not admitted after 2.") and "insufficient unused quota" in reason
+    assert reason.startswith("qwen server/4: not admitted after 5.") and "insufficient unused quota" in reason
     assert len(lab.pods()) == 5 and lab.admitted_uids() == 4
     lab.set_quota(5)
     full = lab.up(server=Role(replicas=5))

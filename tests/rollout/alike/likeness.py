@@ -18,6 +18,8 @@ PLAYS = 60
 MOST = 3000
 """And at most, while the way the real Kueue went has not been found among them."""
 PRIORITY_CLASS = "high"
+EAGER = (0, 0, 2, 12, 40)
+"""How many steps of others come between two of a burst, at most; the same all through it, or another each time."""
 
 
 class Play:
@@ -38,11 +40,11 @@ class Play:
 
     def on(self, burst: Burst, chance: Random) -> "Play":
         """Go on with a burst, in an order given by chance."""
-        eager = chance.choice((0, 2, 12, 40))
+        even, eager = chance.random() < 0.5, chance.choice(EAGER)
         self._cluster.in_real_time = chance.random() < 0.5
         for step in burst:
             _do(self._cluster, step)
-            for _ in range(chance.randint(0, eager)):
+            for _ in range(chance.randint(0, eager if even else chance.choice(EAGER))):
                 self._cluster.tick(chance)
         self._cluster.settle(chance)
         self._cluster.clock.sleep(2)
@@ -99,7 +101,7 @@ class Likeness:
         if not alike:
             return [f"the real end is {real.state}", *(f"here it is {end}" for end in _ends(self._plays))]
         return [
-            f"{' '.join(place)} went {', '.join(line)}; here {sorted(_lines(alike, place))}"
+            f"{' '.join(place)} went {', '.join(line)}; here {sorted(_lines(alike, place))}; the end was {real.state}"
             for place, line in real.lines.items()
             if line not in _lines(alike, place)
         ]

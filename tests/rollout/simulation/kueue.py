@@ -51,11 +51,13 @@ class Kueue:
             return workload is not None and self._let_go(workload)
         if workload is None:
             return (not _suspended(pods) and self._stop(pods)) or self._compose(group, pods)
-        if uid(workload) in self._listed and chance.random() < _UNDISTURBED:
-            return self._delete_all(workload, pods)
-        self._listed.pop(uid(workload), None)
         if workload["spec"]["podSets"][0]["name"] not in map(_role, pods):
             return self._make_fit(workload, pods)
+        everybody = pods
+        if terminating(workload):
+            if chance.random() > _UNDISTURBED:
+                self._listed.pop(uid(workload), None)
+            pods = self._as_listed("stop", workload, pods)
         active = [pod for pod in pods if _active(pod)]
         inactive = [pod for pod in pods if not _active(pod)]
         count = workload["spec"]["podSets"][0]["count"]
@@ -70,7 +72,7 @@ class Kueue:
         ):
             return True
         if terminating(workload):
-            return self._delete_all(workload, pods)
+            return self._delete_all(workload, pods, everybody)
         if holds(workload, "Evicted"):
             return self._evict(workload, pods)
         if _suspended(kept):
@@ -140,17 +142,17 @@ class Kueue:
         self._server.release(pod, keys.MANAGED)
         return True
 
-    def _delete_all(self, workload: Json, pods: list[Json]) -> bool:
-        """The Workload is deleted: stop every Pod, let all of them go, then the Workload itself.
+    def _delete_all(self, workload: Json, pods: list[Json], everybody: list[Json]) -> bool:
+        """The Workload is deleted: stop the Pods, let everybody go, then the Workload itself.
 
         Kueue lists the Pods once to stop them and again to let them go: one that comes in between is let go only,
         and one that comes after both is left alone.
         """
-        for pod in self._as_listed("stop", workload, pods):
+        for pod in pods:
             if not terminating(pod):
                 self._server.ask_deletion(pod)
                 return True
-        return any(map(self._finalize, self._as_listed("let go", workload, pods))) or self._let_go(workload)
+        return any(map(self._finalize, self._as_listed("let go", workload, everybody))) or self._let_go(workload)
 
     def _as_listed(self, purpose: str, workload: Json, pods: list[Json]) -> list[Json]:
         """Those of the Pods that stood when they were first listed for that purpose."""
