@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from sandbox.cluster import Sandbox, sweep
 from sandbox.processes import identify, wait_until
@@ -21,6 +22,11 @@ from sandbox.processes import identify, wait_until
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background jobs ignore Ctrl-C, and so would every process that a test starts and interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same examples in every run and no limit of time, wherever the tests run; `long` looks for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("long", derandomize=False, deadline=None, max_examples=100_000)
+settings.load_profile("repeatable")
 
 INSTANCES = Path(__file__).parent.parent / ".sandbox" / "tests"
 """Where test runs keep their instances, so that the next run can stop those of a run that was killed."""

@@ -1,14 +1,11 @@
-"""A deployment's lab on the live cluster, and the profile for long runs of the state machine."""
+"""A deployment's lab on the live cluster."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from tests.rollout.lab import Lab
-
-settings.register_profile("long", max_examples=100_000)
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ class Process:
     late: set[str] = field(default_factory=set[str])
     """Kinds whose watch shows it nothing for now."""
     leases: set[str] = field(default_factory=set[str])
-    """Uids of the Leases it made."""
+    """Uids of the Leases it made or wrote its name on."""
     rests: int = 0
     """How often it has waited."""
     _stop: bool = False
@@ -174,16 +174,15 @@ class Connection:
         if dry_run:
             return self._ask(lambda: self.cluster.create(obj, dry_run=True))
 
-        def do() -> Json:
-            created = self.cluster.create(obj)
-            if obj["kind"] == LEASE.kind:
-                self.process.leases.add(uid(created))
-            return created
-
-        return self._write("create", obj, do)
+        return self._write("create", obj, lambda: self._held(self.cluster.create(obj)))
 
     def replace(self, obj: Json) -> Json:
-        return self._write("replace", obj, lambda: self.cluster.replace(obj), conflicts=True)
+        return self._write("replace", obj, lambda: self._held(self.cluster.replace(obj)), conflicts=True)
+
+    def _held(self, stored: Json) -> Json:
+        if stored["kind"] == LEASE.kind:
+            self.process.leases.add(uid(stored))
+        return stored
 
     def patch(
         self,
