@@ -96,7 +96,8 @@ def forecast(
         steps += ahead.steps
         lines += ahead.lines
         replaced = sum(step.kind == "replace" for step in ahead.steps)
-        if (found := estimate(role.name, replaced, turnovers or {})) is not None:
+        found = estimate(role.name, replaced, turnovers or {})
+        if found is not None and not ahead.short:
             estimates.append(found)
             lines.append(f"role {role.name}: {takes(found)}")
     declared = {role.name for role in desired.roles}
@@ -150,6 +151,8 @@ class _Role:
     ) -> None:
         self.steps: list[Step] = []
         self.lines: list[str] = []
+        self.short = False
+        """Whether the first replacement would not find the quota it asks for."""
         self._desired = desired
         self._role = role
         self._queue = queue
@@ -308,6 +311,7 @@ class _Role:
         if queue is None:
             return ""
         if lacking := queue.uncovered(self._asked):
+            self.short = True
             return f"; queue {queue.name} has no quota for {_list(lacking)}: its replacement would never be admitted"
         returned = _reserved(standing)
         queue.give(returned)
@@ -315,6 +319,7 @@ class _Role:
         queue.take(returned)
         if not short:
             return ""
+        self.short = True
         key = telling(short)
         has = worded(self._asked[key] - short[key])
         return (

@@ -22,9 +22,11 @@ def span(seconds: float) -> str:
 
 
 def about(seconds: float) -> str:
-    """A duration that is only estimated: `5 s`, `40 s`, `9 min`, `1 h 10 min`."""
+    """A duration that is only estimated: `3 s`, `40 s`, `9 min`, `1 h 10 min`."""
+    if seconds < 10:
+        return f"{max(round(seconds), 1)} s"
     if seconds < 90:
-        return f"{max(5 * round(seconds / 5), 1)} s"
+        return f"{5 * round(seconds / 5)} s"
     minutes = round(seconds / 60)
     if minutes < 60:
         return f"{minutes} min"
