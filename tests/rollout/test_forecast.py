@@ -55,7 +55,9 @@ def test_a_forecast_says_what_is_ahead(case: dict[str, Any]) -> None:
     ("seconds", "words"),
     [
         (0, "1 s"),
-        (2, "1 s"),
+        (2.4, "2 s"),
+        (9.8, "10 s"),
+        (12, "10 s"),
         (42, "40 s"),
         (89, "90 s"),
         (90, "2 min"),
