@@ -78,6 +78,27 @@ class InstanceType(pulumi.ComponentResource):
         looked up in. `name` defaults to the resource's. `kubeconfig` and `context` choose the cluster as in
         `ModelDeployment`.
         """
+        _refuse_mistyped(
+            name or resource_name,
+            {
+                "nodes": nodes,
+                "unit_resources": unit_resources,
+                "node_labels": node_labels,
+                "manufacturer": manufacturer,
+                "cards_per_node": cards_per_node,
+                "cores_per_node": cores_per_node,
+                "memory": memory,
+                "accelerator_group": accelerator_group,
+                "local_storage": local_storage,
+                "os": os,
+                "arch": arch,
+                "slices": slices,
+                "interfaces": interfaces,
+                "tolerations": tolerations,
+                "topology_name": topology_name,
+                "name": name,
+            },
+        )
         self._build(
             resource_name,
             compose(
@@ -159,6 +180,44 @@ class InstanceType(pulumi.ComponentResource):
             options = pulumi.ResourceOptions(parent=self, provider=provider, depends_on=list(before))
             before.append(KubernetesObject(resource_name, owned(manifest, shared.owner), options))
         self.register_outputs({"document": document})
+
+
+_WHOLE = ("nodes", "cards_per_node", "cores_per_node")
+_MAPS = ("unit_resources", "node_labels", "interfaces")
+
+
+def _refuse_mistyped(pool: str, arguments: Mapping[str, Any]) -> None:
+    """Raise `pulumi.RunError` naming every argument of another type than is declared; None leaves one out."""
+    problems = [
+        f"InstanceType {pool}: {key} {wanted}, found {_described(value)}"
+        for key, value in arguments.items()
+        if (wanted := _mismatch(key, value))
+    ]
+    if problems:
+        raise pulumi.RunError("\n".join(problems))
+
+
+def _mismatch(key: str, value: Any) -> str:
+    """What an argument must be and is not; empty when it is."""
+    if isinstance(value, pulumi.Output):
+        return "must be known when the program runs"
+    if key in _WHOLE:
+        return "" if isinstance(value, int) and not isinstance(value, bool) else "is a whole number"
+    if value is None and key not in ("unit_resources", "node_labels", "local_storage", "os", "arch"):
+        return ""
+    if key in _MAPS:
+        return "" if isinstance(value, Mapping) else "maps names to values"
+    if key == "tolerations":
+        return "" if isinstance(value, Sequence) and not isinstance(value, str) else "is a list"
+    if key == "slices":
+        return "" if isinstance(value, bool) else "is True or False"
+    return "" if isinstance(value, str) else "is text"
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, pulumi.Output):
+        return "an Output"
+    return repr(value) if isinstance(value, str | int | float) or value is None else f"a {type(value).__name__}"
 
 
 def compose(

@@ -6,7 +6,7 @@ import pulumi
 import pytest
 
 from gpustack_components.cluster import keys
-from gpustack_components.components.instance_type import compose, quota_of, read, states_quota
+from gpustack_components.components.instance_type import InstanceType, compose, quota_of, read, states_quota
 
 GOOD: dict[str, Any] = {
     "nodes": 2,
@@ -55,6 +55,35 @@ def test_wrong_arguments_are_refused_with_what_was_found(change: dict[str, Any],
     with pytest.raises(pulumi.RunError) as refused:
         compose("pool", **{**GOOD, **change})
     assert words in str(refused.value) and str(refused.value).startswith("InstanceType pool: ")
+
+
+def test_arguments_of_another_type_are_refused_all_at_once():
+    arguments: dict[str, Any] = {
+        "nodes": "two",
+        "unit_resources": "16 cpu",
+        "node_labels": None,
+        "manufacturer": 1,
+        "cards_per_node": 2.5,
+        "cores_per_node": True,
+        "local_storage": pulumi.Output.from_input("1Gi"),
+        "slices": "yes",
+        "interfaces": ["rdma/hca"],
+        "tolerations": "all",
+    }
+    with pytest.raises(pulumi.RunError) as refused:
+        InstanceType("pool", **arguments)
+    assert str(refused.value).splitlines() == [
+        "InstanceType pool: nodes is a whole number, found 'two'",
+        "InstanceType pool: unit_resources maps names to values, found '16 cpu'",
+        "InstanceType pool: node_labels maps names to values, found None",
+        "InstanceType pool: manufacturer is text, found 1",
+        "InstanceType pool: cards_per_node is a whole number, found 2.5",
+        "InstanceType pool: cores_per_node is a whole number, found True",
+        "InstanceType pool: local_storage must be known when the program runs, found an Output",
+        "InstanceType pool: slices is True or False, found 'yes'",
+        "InstanceType pool: interfaces maps names to values, found a list",
+        "InstanceType pool: tolerations is a list, found 'all'",
+    ]
 
 
 def test_all_wrong_arguments_are_refused_at_once():
