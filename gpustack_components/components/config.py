@@ -20,17 +20,20 @@ KEYS = ("adopt", "manifests", "settings", "timeouts")
 
 
 def unknown() -> list[str]:
-    """One sentence for each key of the namespace that configures nothing, and so would be ignored silently."""
+    """One sentence for each key of the namespace that configures nothing. Raises `pulumi.RunError` when one is nearly a
+    key that does: what it was meant to change would silently stay as it is.
+    """
     keys = sorted(key.removeprefix(f"{NAMESPACE}:") for key in CONFIG.get() if key.startswith(f"{NAMESPACE}:"))
     strange = [key for key in keys if key not in KEYS]
     if not strange:
         return []
     from gpustack_components.api.wording import closest
 
-    known = ", ".join(KEYS)
-    return [
-        f"{NAMESPACE}:{key} configures nothing and is ignored; known are {known}{closest(key, KEYS)}" for key in strange
-    ]
+    meant = {key: closest(key, KEYS) for key in strange}
+    if any(meant.values()):
+        wrong = [f"{NAMESPACE}:{key} configures nothing{near}" for key, near in meant.items() if near]
+        raise pulumi.RunError("\n".join((*wrong, "set that key instead, and remove this one with `pulumi config rm`")))
+    return [f"{NAMESPACE}:{key} configures nothing and is ignored; known are {', '.join(KEYS)}" for key in strange]
 
 
 def adopted() -> list[str]:
@@ -52,6 +55,7 @@ def manifests() -> list[str]:
     """Paths, folders and globs of the manifests to deploy. Raises `pulumi.RunError` when none are configured or they
     cannot be read as such.
     """
+    unknown()
     text = get_config(f"{NAMESPACE}:manifests")
     if not text:
         raise pulumi.RunError(

@@ -65,12 +65,20 @@ def test_the_cluster_is_the_one_pulumi_kubernetes_is_configured_with():
     assert config.configured_cluster() == (None, "prod")
 
 
-def test_a_key_that_configures_nothing_is_said_with_the_one_meant():
-    set_config(
-        gpustack_components__timeout="{}", gpustack_components__settings="{}", gpustack_components__x="1", other__y="1"
-    )
-    known = "adopt, manifests, settings, timeouts"
+def test_a_key_that_is_nearly_one_is_refused_with_the_one_meant():
+    set_config(gpustack_components__manifest="a.yaml", gpustack_components__x="1", gpustack_components__time_outs="{}")
+    for read in (config.unknown, config.manifests):
+        with pytest.raises(pulumi.RunError) as refused:
+            read()
+        assert str(refused.value).splitlines() == [
+            "gpustack-components:manifest configures nothing; did you mean manifests?",
+            "gpustack-components:time-outs configures nothing; did you mean timeouts?",
+            "set that key instead, and remove this one with `pulumi config rm`",
+        ]
+
+
+def test_any_other_key_that_configures_nothing_is_said():
+    set_config(gpustack_components__settings="{}", gpustack_components__x="1", other__y="1")
     assert config.unknown() == [
-        f"gpustack-components:timeout configures nothing and is ignored; known are {known}; did you mean timeouts?",
-        f"gpustack-components:x configures nothing and is ignored; known are {known}",
+        "gpustack-components:x configures nothing and is ignored; known are adopt, manifests, settings, timeouts"
     ]
