@@ -1,5 +1,6 @@
 """Reading a file as a Git revision holds it, for `check --old` and `render --diff`."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -43,6 +44,15 @@ def exists_at(revision: str, path: str) -> bool:
     except CommandError:
         return False
     return True
+
+
+def files_below(revision: str, folder: str) -> list[str]:
+    """The files that a revision that exists holds in a folder and below; none when it has no such folder."""
+    try:
+        listed = _git(folder, "ls-tree", "-r", "-z", "--name-only", revision, "--", folder, because="not there")
+    except CommandError:
+        return []
+    return [os.fsdecode(one) for one in listed.split(b"\0") if one]
 
 
 def _from_here(path: str) -> str:

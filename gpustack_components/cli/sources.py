@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpustack_components.cli import git
 from gpustack_components.cli.guard import CommandError
-from gpustack_components.manifest_files import NoFileError, named
+from gpustack_components.manifest_files import NoFileError, covers, files_of, root
 
 if TYPE_CHECKING:
     import yaml
@@ -47,7 +47,8 @@ def read_documents(files: Iterable[str]) -> "tuple[RawDocument, ...]":
 def read_old(old: str, new_files: Iterable[str]) -> "tuple[RawDocument, ...]":
     """The documents as they were: a file, `-`, `git:REF:path`, or `git:REF` for the same files at that revision.
 
-    A file that the revision does not hold is new: nothing of it was there before.
+    A file that the revision does not hold is new: nothing of it was there before. Of a folder or glob all files are
+    read that the revision holds there, also those that have another name by now.
     """
     if not old.startswith(git.PREFIX):
         return read_documents([old])
@@ -55,12 +56,15 @@ def read_old(old: str, new_files: Iterable[str]) -> "tuple[RawDocument, ...]":
     git.require(revision)
     if path:
         return _read_at(revision, [path])
-    files = _expanded((name for name in new_files if name != STDIN), [])
+    named = [name for name in new_files if name != STDIN]
+    files = _expanded(named, [])
     if not files:
         raise CommandError(
             f"{old}: standard input has no earlier revision; name the file, as in git:{revision}:deployments/qwen.yaml"
         )
-    return _read_at(revision, [name for name in files if git.exists_at(revision, name)])
+    several = [name for name in named if name not in files]
+    former = [one for name in several for one in git.files_below(revision, root(name)) if covers(name, one)]
+    return _read_at(revision, [*former, *(name for name in files if git.exists_at(revision, name))])
 
 
 def _expanded(names: Iterable[str], problems: list[str]) -> list[str]:
@@ -68,7 +72,7 @@ def _expanded(names: Iterable[str], problems: list[str]) -> list[str]:
     files: dict[str, None] = {}
     for name in names:
         try:
-            files.update(dict.fromkeys([STDIN] if name == STDIN else named(name)))
+            files.update(dict.fromkeys([STDIN] if name == STDIN else files_of(name)))
         except NoFileError as nothing:
             problems.append(str(nothing))
     return list(files)

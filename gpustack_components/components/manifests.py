@@ -11,7 +11,7 @@ from gpustack_components.cluster.binding_objects import KINDS
 from gpustack_components.cluster.readings import at
 from gpustack_components.components.arguments import KIND
 from gpustack_components.components.plain import Json
-from gpustack_components.manifest_files import NoFileError, named
+from gpustack_components.manifest_files import NoFileError, files_of
 
 if TYPE_CHECKING:
     from gpustack_components.api.load import RawDocument
@@ -57,7 +57,7 @@ def _expand(patterns: Sequence[str], problems: list[str]) -> list[Path]:
     paths: dict[Path, None] = {}
     for pattern in patterns:
         try:
-            paths.update(dict.fromkeys(map(Path, named(pattern))))
+            paths.update(dict.fromkeys(map(Path, files_of(pattern))))
         except NoFileError as nothing:
             problems.append(str(nothing))
     return list(paths)

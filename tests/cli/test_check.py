@@ -192,6 +192,22 @@ class TestOldInGit:
         assert cli("check", "-f", "deployments/qwen.yaml", "--old", "git:main:deployments/qwen.yaml").code == 1
         assert cli("check", "-f", str(repository / "qwen.yaml"), "--old", "git:main").code == 1
 
+    def test_a_document_whose_file_was_renamed_is_found_in_its_folder(self, cli, repository: Path) -> None:
+        (repository / "qwen.yaml").rename(repository / "renamed.yaml")
+        (repository / "inner").mkdir()
+        for named in (
+            ".",
+            "*.yaml",
+            str(repository),
+            f"{repository}/*.yaml",
+            f"{repository.parent}/**/*.yaml",
+            "**/*.yaml",
+        ):
+            ran = cli("check", "-f", named, "--old", "git:main")
+            assert ran.code == 1, (named, ran.out, ran.err)
+            assert "identity-model" in ran.out
+        assert cli("check", "-f", "renamed.yaml", "--old", "git:main").code == 0, "a file alone may be a new one"
+
     def test_a_folder_or_a_glob_is_compared_file_by_file(self, cli, repository: Path) -> None:
         for named in (".", "*.yaml", str(repository)):
             ran = cli("check", "-f", named, "--old", "git:main")
