@@ -55,7 +55,10 @@ class Surroundings:
         """The role resolved, or everything that keeps it from being rendered."""
         instance_type = self.bindings.instance_type(role.instance_type)
         if instance_type is None:
-            message = f"InstanceType {role.instance_type} is not known; create it, or declare it beside the deployment"
+            message = (
+                f"InstanceType {role.instance_type} is not known; create it, or declare it beside the deployment, in a "
+                "program by bindings"
+            )
             return (RenderFailure(role.name, message, retryable=True),)
         if role.elastic_ep is not None:
             message = "elasticEp is not rendered yet by this version; remove it, or run the role with a fixed width"

@@ -203,7 +203,8 @@ class ModelDeployment(pulumi.ComponentResource):
             only = f", only {' and '.join(names)}" if names else ""
             text = (
                 f"namespace {self.namespace} does not exist, and nothing in depends_on of opts makes it{only}: create "
-                "it, add the Namespace of this program to depends_on, or correct metadata.namespace"
+                f"it (`kubectl create namespace {self.namespace}`), add the Namespace of this program to depends_on, "
+                "or correct metadata.namespace"
             )
             pulumi.log.warn(text, self)
 

@@ -171,7 +171,10 @@ def _namespace(cluster: Cluster, namespace: str) -> Iterator[str]:
 
 def _leaving(found: Json, namespace: str) -> Iterator[str]:
     if at(found, "metadata", "deletionTimestamp"):
-        yield f"namespace {namespace} is being deleted: wait until it is gone and create it again."
+        yield (
+            f"namespace {namespace} is being deleted: wait until it is gone and create it again; `pulumi destroy` lets "
+            "go of the Pods that keep it."
+        )
 
 
 def _spared(desired: Desired, observed: Observed | None, *, mixed: bool) -> frozenset[tuple[Kind, str]]:

@@ -24,6 +24,7 @@ from gpustack_components.rollout.quota import Queue, telling, times, worded
 
 _ADMISSION_CHECK = Kind("kueue.x-k8s.io/v1beta2", "AdmissionCheck", "admissionchecks", namespaced=False)
 _PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+_BY_PULUMI = ", or, where a Pulumi program declares it, `pulumi up --refresh` makes it again"
 
 
 def queue_findings(
@@ -70,7 +71,7 @@ def _behind(
             named = ", ".join(role.name for role in roles)
             missing = (
                 f"{label}, to which role {named} is submitted, does not exist: create it with the role's ClusterQueue "
-                "behind it."
+                f"behind it{_BY_PULUMI}."
             )
             return _usable(to_come[local]) if local in to_come else (None, missing)
         if sentence := _stopped(standing, label):
@@ -78,7 +79,7 @@ def _behind(
         behind = str(at(standing, "spec", "clusterQueue") or "")
         queue = cluster.get(CLUSTER_QUEUE, None, behind)
         if queue is None:
-            missing = f"ClusterQueue {behind}, to which {label} leads, does not exist."
+            missing = f"ClusterQueue {behind}, to which {label} leads, does not exist: create it{_BY_PULUMI}."
             return _usable(to_come[local]) if local in to_come else (None, missing)
         for seconds in SETTLING:
             if pause is None or _stopped(queue, behind) or not _inactive(queue):

@@ -60,7 +60,7 @@ def test_a_queue_that_would_admit_nothing_is_named_with_the_way_out(lab: Lab) ->
     (sentence,) = refused(lab, server=Role())
     assert sentence == (
         f"LocalQueue {lab.namespace}/{QUEUE}, to which role server is submitted, does not exist: create it with the "
-        "role's ClusterQueue behind it."
+        "role's ClusterQueue behind it, or, where a Pulumi program declares it, `pulumi up --refresh` makes it again."
     )
     lab.open_queue(2)
     lab.unseen.patch(LOCAL_QUEUE, lab.namespace, QUEUE, [{"op": "add", "path": "/spec/stopPolicy", "value": "Hold"}])
@@ -79,7 +79,8 @@ def test_a_queue_that_would_admit_nothing_is_named_with_the_way_out(lab: Lab) ->
     lab.unseen.delete(CLUSTER_QUEUE, None, lab.queue)
     lab.until(lambda: lab.unseen.get(CLUSTER_QUEUE, None, lab.queue) is None)
     (sentence,) = refused(lab, server=Role())
-    assert sentence == f"ClusterQueue {lab.queue}, to which LocalQueue {lab.namespace}/{QUEUE} leads, does not exist."
+    lost = f"ClusterQueue {lab.queue}, to which LocalQueue {lab.namespace}/{QUEUE} leads, does not exist: create it, or"
+    assert sentence.startswith(lost) and "`pulumi up --refresh`" in sentence
 
 
 def test_a_replica_larger_than_the_queue_could_ever_give_is_refused(lab: Lab) -> None:
@@ -199,7 +200,9 @@ def test_a_namespace_that_is_missing_or_leaving_is_refused(lab: Lab) -> None:
     lab.unseen.create({"apiVersion": "v1", "kind": "ConfigMap", **blocker})
     lab.unseen.delete(NAMESPACE, None, elsewhere)
     try:
-        with pytest.raises(RolloutRefused, match=f"namespace {elsewhere} is being deleted: wait until it is gone"):
+        with pytest.raises(
+            RolloutRefused, match=f"namespace {elsewhere} is being deleted: wait until it is gone .*`pulumi destroy`"
+        ):
             converge(lab.cluster, wanted(elsewhere, {"server": Role()}))
     finally:
         lab.unseen.patch(CONFIG_MAP, elsewhere, "held", [{"op": "remove", "path": "/metadata/finalizers"}])
