@@ -67,9 +67,12 @@ class _Claim:
 def judge_together(documents: Sequence[Document | None]) -> Iterator[tuple[int, Refusal]]:
     """Refusals that only several documents make, each with the position of the document it belongs to."""
     yield from _judge_duplicates(documents)
-    deployments = [(index, one) for index, one in enumerate(documents) if isinstance(one, ModelDeployment)]
+    deployments: dict[tuple[str, str, str], tuple[int, ModelDeployment]] = {}
+    for index, one in enumerate(documents):
+        if isinstance(one, ModelDeployment):
+            deployments.setdefault(_place(one), (index, one))
     if len(deployments) > 1:
-        yield from _judge_services(deployments)
+        yield from _judge_services(tuple(deployments.values()))
     yield from _judge_scalers(documents)
 
 
