@@ -72,6 +72,8 @@ def _load(path: Path, problems: list[str]) -> "Sequence[RawDocument]":
         problems.append(str(unreadable))
     except UnicodeDecodeError:
         problems.append(f"{path}: not UTF-8 text; save the file as UTF-8")
+    except FileNotFoundError:
+        problems.append(f"{path}: no such file, looked from {Path.cwd()}")
     except OSError as failure:
         problems.append(f"{path}: cannot be read: {failure.strerror or failure}")
     return ()

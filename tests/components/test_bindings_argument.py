@@ -39,7 +39,7 @@ def test_every_file_that_cannot_be_read_is_named():
     with pytest.raises(pulumi.RunError) as refused:
         expanded(["nowhere/*.yaml", "missing.yaml"])
     assert "nowhere/*.yaml: no file matches" in str(refused.value)
-    assert "missing.yaml: cannot be read" in str(refused.value)
+    assert "missing.yaml: no such file, looked from " in str(refused.value)
 
 
 def test_a_resource_that_is_no_binding_object_is_named_with_the_place_it_belongs_to():

@@ -56,7 +56,7 @@ def test_every_problem_of_every_file_is_said_at_once(files: Path):
         "nokind.yaml:1: kind (none) cannot be deployed",
         "two.yaml:1: InstanceType h20-8x is declared differently at one.yaml:1",
         "latin.yaml: not UTF-8",
-        "missing.yaml: cannot be read: No such file",
+        f"missing.yaml: no such file, looked from {files}",
         f"none-*.yaml: no file matches, looked from {files}",
         "folder: the folder holds no manifest (.yaml, .yml, .json); name a file or a glob",
     ):
