@@ -130,19 +130,24 @@ def find(
 
 def _absent(cluster: "Cluster", deployment: "ModelDeployment", record: "Record") -> tuple[str, ...]:
     """The Services it should be reached through and is not; none where they may not be read."""
-    from gpustack_components.api.names import role_service, router_name
     from gpustack_components.cluster import keys, readings
     from gpustack_components.cluster.port import SERVICE, Forbidden
 
-    expected = [record.name, *(role_service(record.name, role.name) for role in deployment.spec.roles)]
-    if deployment.spec.router is not None:
-        expected.append(router_name(record.name))
     try:
         listed = cluster.list(SERVICE, record.namespace, keys.selector(record.name)).items
     except Forbidden:
         return ()
     standing = {readings.name(service) for service in listed}
-    return tuple(name for name in expected if name not in standing)
+    return tuple(name for name in services(deployment) if name not in standing)
+
+
+def services(deployment: "ModelDeployment") -> tuple[str, ...]:
+    """Names of the Services that it is reached through."""
+    from gpustack_components.api.names import role_service, router_name
+
+    name = deployment.metadata.name
+    router = (router_name(name),) if deployment.spec.router is not None else ()
+    return (name, *(role_service(name, role.name) for role in deployment.spec.roles), *router)
 
 
 def _qualified(facts: "Facts", record: "Record", deployment: "ModelDeployment", observation: "Observation") -> "Facts":
@@ -253,7 +258,8 @@ def rows(standing: Standing, now: datetime) -> "tuple[Row, ...]":
     """Its replicas, one row each."""
     from gpustack_components.status import text
 
-    return text.rows(standing.deployment, standing.observation, now, standing.facts.expected, standing.around)
+    facts = standing.facts
+    return text.rows(standing.deployment, standing.observation, now, facts.expected, standing.around, facts.retirement)
 
 
 def document(standing: Standing) -> "StatusDocument":
@@ -286,7 +292,8 @@ def causes(standing: Standing, now: datetime) -> "tuple[Cause, ...]":
 
     record = standing.record
     run = Run(record.phase, record.reasons, record.updated, standing.driver, standing.driving_since)
-    return find_causes(standing.deployment, document(standing), rows(standing, now), run, standing.absent)
+    told, router = rows(standing, now), standing.facts.router
+    return find_causes(standing.deployment, document(standing), told, run, standing.absent, router)
 
 
 def as_json(standing: Standing, calls: Sequence[str], now: datetime, *, aged: bool = True) -> Json:
@@ -319,6 +326,7 @@ def as_json(standing: Standing, calls: Sequence[str], now: datetime, *, aged: bo
         },
         **why,
         "strangers": list(standing.strangers),
+        "absentServices": list(standing.absent),
         "call": list(calls),
     }
 

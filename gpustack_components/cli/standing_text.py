@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
     from rich.table import Table
 
+    from gpustack_components.status.document import RoleStatus
     from gpustack_components.status.text import Row
     from gpustack_components.status.timeline import Timelines
 
@@ -69,11 +70,11 @@ def page(
     from rich.text import Text
 
     told = rows(standing, now)
-    parts: list[RenderableType] = [_head(standing), Text(), _replicas(told)]
+    parts: list[RenderableType] = [_head(standing, told), Text(), _replicas(told)]
     parts += _sections(("not fine", _conditions(standing)))
     if why:
         parts += _sections(("what holds it", _causes(standing, now)))
-    parts += _sections(("warnings", _warnings(standing)))
+    parts += _sections(("warnings", _warnings(standing, why)))
     if timelines is not None:
         parts += _sections(("timeline", _timelines(timelines, now)))
     parts += _sections(("last run", _run(standing)))
@@ -93,10 +94,13 @@ def plain_lines(standing: Standing, why: bool, now: datetime) -> list[str]:
         for row in rows(standing, now)
     ]
     lines.append(f"{name}  {told.phase}, {told.role_summary}{f': {told.phase_message}' if told.phase_message else ''}")
-    return [*lines, *(f"{name}  warning {one.reason}: {one.message}" for one in warnings(standing))]
+    return [
+        *lines,
+        *(f"{name}  warning {label}: {message}" for label, message in _warnings(standing, causes_too=False)),
+    ]
 
 
-def _head(standing: Standing) -> "Table":
+def _head(standing: Standing, rows: "Sequence[Row]") -> "Table":
     told = document(standing)
     grid = _grid()
     grid.add_row("deployment", f"{standing.record.namespace}/{standing.record.name}")
@@ -105,12 +109,29 @@ def _head(standing: Standing) -> "Table":
     grid.add_row("model", standing.deployment.spec.model.name)
     for role in told.roles:
         flavors = f", on {', '.join(role.assigned_flavors)}" if role.assigned_flavors else ""
-        grid.add_row("role", f"{role.name} ({role.kind}): {role.ready} of {role.desired} replicas ready{flavors}")
+        grid.add_row("role", f"{role.name} ({role.kind}): {_ready(role, rows)}{flavors}")
     if router := standing.deployment.spec.router:
         found = standing.facts.router
-        state = f"{found.ready} of {router.replicas or 1} Pods ready" if found else "not looked at"
+        state = "not looked at"
+        if found is not None:
+            ready = f"{found.ready} of {router.replicas or 1} Pods ready"
+            state = ready if found.deployed else "its Deployment does not exist"
         grid.add_row("router", f"{router.name}: {state}")
     return grid
+
+
+def _ready(role: "RoleStatus", rows: "Sequence[Row]") -> str:
+    """How many of its declared replicas are ready, and what stands beside them."""
+    own = [row for row in rows if row.role == role.name]
+    leaving = sum(row.state == "leaving" for row in own)
+    staying = [row for row in own if row.state != "leaving"]
+    declared = [row for row in staying if row.ordinal is not None and row.ordinal < role.desired]
+    more = len(staying) - len(declared)
+    return (
+        f"{sum(row.whole for row in declared)} of {role.desired} replicas ready"
+        + (f", {leaving} leaving" if leaving else "")
+        + (f", {more} more than declared" if more else "")
+    )
 
 
 def _replicas(told: "Sequence[Row]") -> "Table":
@@ -153,7 +174,13 @@ def _causes(standing: Standing, now: datetime) -> Iterator[tuple[str, str]]:
             yield "", f"$ {cause.hold.command}"
 
 
-def _warnings(standing: Standing) -> Iterator[tuple[str, str]]:
+def _warnings(standing: Standing, causes_too: bool) -> Iterator[tuple[str, str]]:
+    """What its Pods warn of, and Services that do not exist unless `causes_too`, the causes, are told as well."""
+    from gpustack_components.status.missing import COMMAND, unreached
+
+    if not causes_too:
+        for service in standing.absent:
+            yield "services", f"{unreached(service)}; `{COMMAND}` makes it again"
     for warning in warnings(standing):
         yield warning.reason, warning.message
 

@@ -164,13 +164,13 @@ def _lines(
 def _changes(cluster: "Cluster", found: "Standing", known: "Known | None", why: bool) -> "Iterator[Standing]":
     """The deployment each time something of it changed, and from time to time; it ends when the deployment is gone.
 
-    The record, the Lease and the router are read again only when a watch has shown that one of them changed.
+    The record, the Lease, the router and the Services are read again only when a watch has shown a change of them.
     """
     from threading import Event
 
     from gpustack_components.api.names import router_name
-    from gpustack_components.cli.standing import renewed
-    from gpustack_components.cluster.port import CONFIG_MAP, DEPLOYMENT, LEASE
+    from gpustack_components.cli.standing import renewed, services
+    from gpustack_components.cluster.port import CONFIG_MAP, DEPLOYMENT, LEASE, SERVICE
     from gpustack_components.cluster.weight_objects import Named
     from gpustack_components.rollout.record import record_name
     from gpustack_components.rollout.view import LiveView
@@ -180,6 +180,7 @@ def _changes(cluster: "Cluster", found: "Standing", known: "Known | None", why: 
     beside = [Named(CONFIG_MAP, namespace, record_name(name)), Named(LEASE, namespace, record_name(name))]
     if found.deployment.spec.router is not None:
         beside.append(Named(DEPLOYMENT, namespace, router_name(name)))
+    beside += [Named(SERVICE, namespace, service) for service in services(found.deployment)]
     try:
         view.fresh()
         view.attend(tuple(beside))

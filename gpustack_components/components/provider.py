@@ -208,7 +208,7 @@ class RolloutProvider(ResourceProvider):
 
         _load_driver()
         from gpustack_components.rollout.converge import converge
-        from gpustack_components.status.why import unreached
+        from gpustack_components.status.missing import unreached
 
         hidden = [path for path, _ in paths_of(props, is_unknown)]
         if hidden:

@@ -176,7 +176,12 @@ class Driver:
         if waited >= self.timeouts.ready:
             reasons = not_ready(self.desired.namespace, self.desired.name, missing, waited, self.timeouts)
             if closed:
-                reasons.append(no_answer(self.desired.namespace, self.desired.name, closed, waited, self.timeouts))
+                deployed = self.router is not None
+                reasons.append(
+                    no_answer(
+                        self.desired.namespace, self.desired.name, closed, waited, self.timeouts, deployed=deployed
+                    )
+                )
             return reasons
         self.rest(self.timeouts.ready - waited)
         return None

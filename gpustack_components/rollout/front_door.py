@@ -5,6 +5,7 @@ run is over only when it answers (router sheet, sections 14 and 15).
 from gpustack_components.cluster.port import Json
 from gpustack_components.cluster.readings import at, condition, name
 from gpustack_components.status.facts import RouterFound
+from gpustack_components.status.missing import unrouted
 
 
 def router_of(deployments: tuple[Json, ...], wanted: str) -> Json | None:
@@ -20,7 +21,7 @@ def answers(router: Json | None) -> bool:
 def missing(router: Json | None, wanted: str) -> str:
     """What the router still lacks, as a clause; empty once every replica runs the current template and is available."""
     if router is None:
-        return f"Deployment {wanted} does not exist"
+        return unrouted(wanted)
     asked = _number(router, "spec", "replicas", otherwise=1)
     if _number(router, "status", "observedGeneration") < _number(router, "metadata", "generation"):
         return f"Deployment {wanted} has not been looked at by its controller yet"

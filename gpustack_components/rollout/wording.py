@@ -152,12 +152,16 @@ def not_ready(namespace: str, deployment: str, members: list[Member], waited: fl
     ]
 
 
-def no_answer(namespace: str, deployment: str, closed: str, waited: float, timeouts: Timeouts) -> str:
-    """Why a run whose replicas are all ready is Incomplete: its router does not answer."""
-    return (
-        f"{deployment} router: not ready after {span(waited)} (timeouts.ready {span(timeouts.ready)}): {closed}. "
-        f"`kubectl -n {namespace} describe pod -l app.kubernetes.io/instance={deployment},{keys.ROUTER}` shows why."
-    )
+def no_answer(
+    namespace: str, deployment: str, closed: str, waited: float, timeouts: Timeouts, *, deployed: bool
+) -> str:
+    """Why a run whose replicas are all ready is Incomplete: its router does not answer. `deployed` says whether it has
+    Pods to look at."""
+    text = f"{deployment} router: not ready after {span(waited)} (timeouts.ready {span(timeouts.ready)}): {closed}."
+    if not deployed:
+        return text
+    pods = f"app.kubernetes.io/instance={deployment},{keys.ROUTER}"
+    return f"{text} `kubectl -n {namespace} describe pod -l {pods}` shows why."
 
 
 def _standing(member: Member) -> str:

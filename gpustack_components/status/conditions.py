@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from gpustack_components.api.command_line.owned import SGLANG
 from gpustack_components.api.model_deployment import ModelDeployment, Role
+from gpustack_components.api.names import router_name
 from gpustack_components.cluster import keys, readings
 from gpustack_components.cluster.readings import each
 from gpustack_components.status.deployed import Observation, Replica, spans
 from gpustack_components.status.document import Condition, ConditionType, RoleStatus, Truth
 from gpustack_components.status.facts import Facts
+from gpustack_components.status.missing import unrouted
 from gpustack_components.status.rollout import up_to_date
 from gpustack_components.status.weights import weights_condition
 
@@ -179,7 +181,7 @@ def router_ready(judged: Judged) -> Condition:
     if router.failure:
         return says("False", "RenderFailed", router.failure)
     if not router.deployed:
-        return says("Unknown", "NotDeployed", "The router's Deployment does not exist yet.")
+        return says("Unknown", "NotDeployed", f"{unrouted(router_name(judged.deployment.metadata.name))}.")
     if router.ready == 0:
         return says("False", "NoReadyReplicas", "No replica of the router is ready.")
     several = "1 replica of the router is" if router.ready == 1 else f"{router.ready} replicas of the router are"

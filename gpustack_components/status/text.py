@@ -4,8 +4,9 @@ Data only; a door decides about columns and colours. Times are RFC 3339 text as 
 counted to the `now` that is passed in.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from gpustack_components.api.model_deployment import ModelDeployment, Role
 from gpustack_components.cluster import readings
@@ -13,6 +14,7 @@ from gpustack_components.cluster.readings import at, moment
 from gpustack_components.status.deployed import Observation, Replica
 from gpustack_components.status.facts import Expected
 from gpustack_components.status.holds import Around, Hold, State, hold_of
+from gpustack_components.status.retirement import retirement_hold, retires
 from gpustack_components.status.rollout import outdated
 
 
@@ -36,6 +38,10 @@ class Row:
     """Whether it runs what the spec asks for now; None when that was not compared."""
     hold: Hold | None
     """Why it is not serving; None when it is."""
+    whole: bool = False
+    """Whether all its members are there and Ready, so that the status document counts it as ready."""
+    retiring: bool = False
+    """Whether it is being retired, and its hold says how far that is."""
 
     @property
     def name(self) -> str:
@@ -49,10 +55,19 @@ def rows(
     now: datetime,
     expected: Expected | None = None,
     around: Around | None = None,
+    retirement: Any = None,
 ) -> tuple[Row, ...]:
-    """A row per declared replica, in order, and one for each further replica that still reads."""
+    """A row per declared replica, in order, and one for each further replica that still reads. `retirement` is that
+    section of the status document."""
     around = around or Around()
     found: list[Row] = []
+
+    def told(role: Role | None, replica: Replica) -> Row:
+        seen = row(role, replica, now, expected, around)
+        if seen.state == "leaving" or not retires(retirement, replica):
+            return seen
+        return replace(seen, state="leaving", current=None, hold=retirement_hold(deployment, retirement), retiring=True)
+
     declared = {role.name: role for role in deployment.spec.roles}
     for role in deployment.spec.roles:
         standing = {replica.ordinal: replica for replica in observation.replicas(role.name)}
@@ -61,12 +76,12 @@ def rows(
             if replica is None:
                 found.append(_missing(role, ordinal, observation))
             else:
-                found.append(row(role, replica, now, expected, around))
+                found.append(told(role, replica))
         extra = [r for r in observation.replicas(role.name) if r.ordinal is None or r.ordinal >= role.replicas]
-        found += [row(role, replica, now, expected, around) for replica in extra]
+        found += [told(role, replica) for replica in extra]
     for replica in observation.replicas():
         if replica.role not in declared:
-            found.append(row(None, replica, now, expected, around))
+            found.append(told(None, replica))
     return tuple(found)
 
 
@@ -84,6 +99,7 @@ def row(role: Role | None, replica: Replica, now: datetime, expected: Expected |
         age=(now - min(created)).total_seconds() if created else None,
         current=None if expected is None or replica.leaving else not outdated(replica, expected),
         hold=hold,
+        whole=replica.ready,
     )
 
 

@@ -5,14 +5,14 @@ What holds a single replica is said by `holds`. One cause, one sentence, and the
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gpustack_components.api.model_deployment import ModelDeployment
 from gpustack_components.api.names import record_name, router_name
-from gpustack_components.cluster.keys import RETIREMENT_RETRY
-from gpustack_components.cluster.readings import at
 from gpustack_components.status.document import Condition, StatusDocument
+from gpustack_components.status.facts import RouterFound
 from gpustack_components.status.holds import Hold
+from gpustack_components.status.missing import COMMAND, RELEASE, unreached
+from gpustack_components.status.retirement import retired_place, retirement_hold
 from gpustack_components.status.text import Row
 
 _BENIGN = {
@@ -58,29 +58,24 @@ def unfine(status: StatusDocument) -> tuple[Condition, ...]:
 
 
 def causes(
-    deployment: ModelDeployment, status: StatusDocument, rows: Sequence[Row], run: Run, absent: Sequence[str] = ()
+    deployment: ModelDeployment,
+    status: StatusDocument,
+    rows: Sequence[Row],
+    run: Run,
+    absent: Sequence[str] = (),
+    router: RouterFound | None = None,
 ) -> tuple[Cause, ...]:
     """Everything that holds it, the deployment's own causes first, then each replica's. `absent` are Services of it
-    that do not exist."""
+    that do not exist, `router` is what was found of its router."""
     return (
-        *(_no_service(name) for name in absent),
-        *_of_deployment(deployment, status, rows, run),
+        *(Cause("services", Hold(unreached(name), "", RELEASE, COMMAND)) for name in absent),
+        *_of_deployment(deployment, status, rows, run, router),
         *(Cause(row.name, row.hold) for row in rows if row.hold is not None),
     )
 
 
-def unreached(service: str) -> str:
-    """Says that a Service of a deployment does not exist."""
-    return f"Service {service} does not exist, so nobody is reached through it"
-
-
-def _no_service(name: str) -> Cause:
-    release = "Pulumi notices and makes it again"
-    return Cause("services", Hold(unreached(name), "", release, "pulumi refresh && pulumi up"))
-
-
 def _of_deployment(
-    deployment: ModelDeployment, status: StatusDocument, rows: Sequence[Row], run: Run
+    deployment: ModelDeployment, status: StatusDocument, rows: Sequence[Row], run: Run, found: RouterFound | None
 ) -> Iterator[Cause]:
     name, space = deployment.metadata.name, f"kubectl -n {deployment.metadata.namespace or 'default'}"
     weights = status.condition("WeightsReady")
@@ -101,30 +96,14 @@ def _of_deployment(
         yield Cause("rollout", Hold(up_to_date.message, up_to_date.since, f"{what} can be had again", "pulumi up"))
     router = status.condition("RouterReady")
     if router is not None and router.status != "True":
-        command = f"{space} describe deployment {router_name(name)}"
-        yield Cause("router", Hold(router.message, router.since, "a Pod of the router is Ready", command))
-    yield from _retirement(dict(status.sections).get("retirement"), space, name)
+        release, command = "a Pod of the router is Ready", f"{space} describe deployment {router_name(name)}"
+        if router.reason == "NotDeployed" and found is not None:
+            release, command = RELEASE, COMMAND
+        yield Cause("router", Hold(router.message, router.since, release, command))
+    retirement = dict(status.sections).get("retirement")
+    if (place := retired_place(retirement)) and not any(row.name == place and row.retiring for row in rows):
+        yield Cause(place, retirement_hold(deployment, retirement))
     yield from _run(run, rows, space, name)
-
-
-def _retirement(record: Any, space: str, name: str) -> Iterator[Cause]:
-    if not isinstance(record, dict):
-        return
-    state, replica = at(record, "state"), f"{at(record, 'roleName')}/{at(record, 'replicaOrdinal')}"
-    reason = at(record, "reason")
-    what = f"it is being retired ({state}{f', {reason}' if reason else ''})"
-    since = str(at(record, "phaseStartedAt") or at(record, "startedAt") or "")
-    if state == "Aborted":
-        retry = f"{at(record, 'roleName')}:{at(record, 'replicaOrdinal')}:<new token>"
-        release = (
-            f"its ordinal is declared again, the deployment's annotation {RETIREMENT_RETRY}: '{retry}' asks once more, "
-            "or the setting model-deployment-endpoint-qualification is switched off, which has it deleted at once"
-        )
-        yield Cause(replica, Hold(what, since, release, "pulumi up"))
-        return
-    until = at(record, "deadline")
-    release = f"it has drained{f', at the latest at {until}' if until else ''}; another removal waits until then"
-    yield Cause(replica, Hold(what, since, release, f"{space} get configmap {record_name(name)} -o yaml"))
 
 
 def _run(run: Run, rows: Sequence[Row], space: str, name: str) -> Iterator[Cause]:

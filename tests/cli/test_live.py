@@ -162,7 +162,7 @@ class TestStatus:
         assert report["endpoint"] == f"http://qwen.{deployed.namespace}.svc:8000"
         assert set(report) == {
             "namespace", "name", "phase", "phaseMessage", "endpoint", "roleSummary", "roles", "conditions",
-            "replicas", "events", "run", "strangers", "call",
+            "replicas", "events", "run", "strangers", "absentServices", "call",
         }  # fmt: skip
         assert report["run"]["turnovers"] == {}
         told = {one["type"]: one for one in report["conditions"]}
@@ -176,7 +176,11 @@ class TestStatus:
         missed = " ".join(cli(*words, "--why").out.split())
         assert "Service qwen does not exist, so nobody is reached through it" in missed
         assert "$ pulumi refresh && pulumi up" in missed
-        assert "port-forward" not in cli(*words).out
+        plain = cli(*words).out
+        assert "port-forward" not in plain
+        warned = "Service qwen does not exist, so nobody is reached through it; `pulumi refresh && pulumi up` makes it"
+        assert warned in plain
+        assert json.loads(cli(*words, "-o", "json").out)["absentServices"] == ["qwen"]
 
     def test_a_deployment_that_does_not_exist_is_exit_code_1(self, cli, deployed: Deployed) -> None:
         absent = cli("status", "qwen", "-n", deployed.namespace)
@@ -238,6 +242,8 @@ class TestStatus:
             POD, deployed.namespace, pod["metadata"]["name"], [{"op": "remove", "path": "/metadata/finalizers"}]
         )
         assert any("server/1  missing" in line for line in rest)
+        deployed.cluster.delete(SERVICE, deployed.namespace, "qwen-server")
+        assert any("warning services: Service qwen-server does not exist" in line for line in rest)
         watching.send_signal(signal.SIGINT)
         _, err = watching.communicate(timeout=20)
         assert (watching.returncode, err) == (130, "")

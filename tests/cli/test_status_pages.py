@@ -25,13 +25,22 @@ SHORT = (
 )
 
 
-def standing(roles: Iterable[dict[str, Any]], replicas: Iterable[str], *, router: int | None = None) -> Standing:
-    """The deployment team-a/qwen with these replicas, as a reader found it; `router` are its ready router Pods."""
+def standing(
+    roles: Iterable[dict[str, Any]],
+    replicas: Iterable[str],
+    *,
+    router: int | None = None,
+    retirement: dict[str, Any] | None = None,
+    absent: tuple[str, ...] = (),
+) -> Standing:
+    """The deployment team-a/qwen with these replicas, as a reader found it; `router` are its ready router Pods, -1
+    when their Deployment does not exist."""
     document = deployment(roles, **({"router": {"name": "llm-d-router"}} if router is not None else {}))
     record = Record("team-a", "qwen", "stack prod", encode(document), generation=4, updated="2026-01-01T00:09:00Z")
     facts = Facts(
         expected=expected(document),
-        router=RouterFound(deployed=True, ready=router) if router is not None else None,
+        router=RouterFound(deployed=router >= 0, ready=max(router, 0)) if router is not None else None,
+        retirement=retirement,
     )
     return Standing(
         record=replace(record, phase="Converged"),
@@ -43,6 +52,7 @@ def standing(roles: Iterable[dict[str, Any]], replicas: Iterable[str], *, router
         facts=facts,
         previous={},
         around=Around(quotas={"gpustack-h20": "asks for 2; h20 has 0 free of 4 x nvidia.com/gpu"}),
+        absent=absent,
     )
 
 
@@ -55,6 +65,17 @@ CASES = {
         [{"name": "prefill", "kind": "Prefill", "replicas": 2}, {"name": "decode", "kind": "Decode", "size": 2}],
         ["prefill/0 old ready A", "prefill/1 A", "decode/0 2of2 A T young"],
         router=0,
+    ),
+    "scaled down, one at a time": standing(
+        [{"replicas": 2}],
+        ["server/0 ready A", "server/1 ready A", "server/2 ready A", "server/3 ready A"],
+        retirement={
+            "roleName": "server", "replicaOrdinal": 3, "targetMemberUIDs": ["qwen-server-r3-m0-3"],
+            "state": "Draining", "reason": "Busy: 2 requests run", "phaseStartedAt": "2026-01-01T00:09:00Z",
+        },
+    ),
+    "a router and a Service that somebody deleted": standing(
+        [{}], ["server/0 ready A"], router=-1, absent=("qwen-server",)
     ),
 }  # fmt: skip
 

@@ -112,6 +112,23 @@ def test_every_declared_replica_has_a_row_and_so_has_everything_else_that_reads(
     ]
 
 
+@pytest.mark.parametrize(
+    ("replica", "uid", "state", "what"),
+    [
+        ("server/1 ready A", "qwen-server-r1-m0-1", "leaving", "it is being retired .Draining, Busy: 2 requests run."),
+        ("server/1 A T young", "qwen-server-r1-m0-1", "leaving", "1 of its Pods are leaving"),
+        ("server/1 ready A", "of an earlier Pod", "serving", None),
+    ],
+)
+def test_a_replica_that_is_being_retired_is_leaving(replica: str, uid: str, state: str, what: str | None) -> None:
+    record = {"roleName": "server", "replicaOrdinal": 1, "state": "Draining", "reason": "Busy: 2 requests run"}
+    document, found = deployment([{}]), observation(["server/0 ready A", replica])
+    kept, row = rows(document, found, NOW, expected(document), None, record | {"targetMemberUIDs": [uid]})
+    assert (kept.state, kept.hold, row.state) == ("serving", None, state)
+    assert re.search(what, row.hold.what) if what is not None and row.hold is not None else row.hold is what
+    assert row.current is (None if state == "leaving" else False)
+
+
 def test_a_row_counts_members_age_and_whether_it_is_current() -> None:
     document = deployment([{"replicas": 2, "size": 2}])
     new, old = rows(document, observation(["server/0 2of2 ready A", "server/1 old 2of2 q"]), NOW, expected(document))

@@ -42,14 +42,16 @@ def looked(case: dict[str, Any]) -> Any:
     return (
         document,
         report(document, found, facts, now="2026-01-01T00:09:00Z"),
-        rows(document, found, NOW, facts.expected),
+        rows(document, found, NOW, facts.expected, retirement=facts.retirement),
+        facts.router,
     )
 
 
 @pytest.mark.parametrize("case", CASES["causes"], ids=lambda case: case["name"])
 def test_every_cause_is_one_sentence_with_what_releases_it_and_the_command(case: dict[str, Any]) -> None:
-    document, status, told = looked(case)
-    found = causes(document, status, told, Run(**{"phase": "Converged", **case.get("run", {})}), case.get("absent", ()))
+    document, status, told, router = looked(case)
+    run = Run(**{"phase": "Converged", **case.get("run", {})})
+    found = causes(document, status, told, run, case.get("absent", ()), router)
     assert [one.subject for one in found] == [one["subject"] for one in case["expect"]]
     for cause, wanted in zip(found, case["expect"], strict=True):
         assert re.search(wanted["what"], cause.hold.what), cause.hold.what
@@ -61,5 +63,5 @@ def test_every_cause_is_one_sentence_with_what_releases_it_and_the_command(case:
 
 @pytest.mark.parametrize("case", CASES["conditions"], ids=lambda case: case["name"])
 def test_a_condition_is_shown_when_somebody_should_see_it(case: dict[str, Any]) -> None:
-    _, status, _ = looked(case)
+    _, status, _, _ = looked(case)
     assert [f"{one.type} {one.reason}" for one in unfine(status)] == case["expect"]
