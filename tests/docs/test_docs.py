@@ -47,8 +47,10 @@ def name_of(page: Path) -> str:
 def test_console_blocks_print_what_the_page_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for block in blocks(page):
-        if block.name and "/" not in block.name:
-            (tmp_path / block.name).write_text(block.body)
+        if block.name:
+            file = tmp_path / block.name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.body)
     for block in blocks(page):
         if block.language == "console":
             assert run_as_shown(block.body) == block.body
@@ -65,6 +67,12 @@ def run_as_shown(body: str) -> str:
         result = CliRunner().invoke(app, arguments, prog_name=program)
         shown += [line, *result.output.splitlines()]
     return "".join(f"{line}\n" for line in shown)
+
+
+def test_pulumi_install_installs_this_very_project() -> None:
+    runtime = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["runtime"]
+    assert runtime["options"] == {"toolchain": "pip", "virtualenv": ".venv"}
+    assert (ROOT / "requirements.txt").read_text().split() == ["-e", "."]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
