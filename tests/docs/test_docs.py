@@ -20,6 +20,7 @@ from gpustack_components.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"))
+PROGRAMS = sorted(file.parent for file in (ROOT / "Pulumi.yaml", *ROOT.glob("examples/*/Pulumi.yaml")))
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\((?P<target>[^)\s]+)\)")
 
@@ -69,10 +70,13 @@ def run_as_shown(body: str) -> str:
     return "".join(f"{line}\n" for line in shown)
 
 
-def test_pulumi_install_installs_this_very_project() -> None:
-    runtime = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["runtime"]
-    assert runtime["options"] == {"toolchain": "pip", "virtualenv": ".venv"}
-    assert (ROOT / "requirements.txt").read_text().split() == ["-e", "."]
+@pytest.mark.parametrize("program", PROGRAMS, ids=name_of)
+def test_pulumi_install_installs_this_checkout_for_a_program(program: Path) -> None:
+    options = yaml.safe_load((program / "Pulumi.yaml").read_text())["runtime"]["options"]
+    assert options["toolchain"] == "pip"
+    assert (program / options["virtualenv"]).resolve() == ROOT / ".venv"
+    option, _, path = (program / "requirements.txt").read_text().strip().partition(" ")
+    assert (option, (program / path).resolve()) == ("-e", ROOT)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
