@@ -79,12 +79,16 @@ class ApiServer:
             raise AlreadyExists(f"{obj['kind']} {metadata['name']} exists already")
         return self.store(created)
 
+    def outdated(self, obj: Json) -> bool:
+        """Whether somebody else has written or removed it since it was read."""
+        version = at(self.objects.get((obj["kind"], name(obj))), "metadata", "resourceVersion")
+        return version is None or version != at(obj, "metadata", "resourceVersion")
+
     def replace(self, obj: Json) -> Json:
         self.calls["replace"] += 1
-        standing = self.objects.get((obj["kind"], name(obj)))
-        if standing is None or standing["metadata"]["resourceVersion"] != at(obj, "metadata", "resourceVersion"):
+        if self.outdated(obj):
             raise Conflict(f"somebody else wrote {obj['kind']} {name(obj)}")
-        metadata = {**obj["metadata"], "uid": uid(standing)}
+        metadata = {**obj["metadata"], "uid": uid(self.objects[obj["kind"], name(obj)])}
         if obj["kind"] == LEASE.kind:
             metadata["managedFields"] = [{"time": self._now()}]
         return self.store({**obj, "metadata": metadata})

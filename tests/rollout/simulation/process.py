@@ -242,7 +242,8 @@ class Connection:
 
     def _write(self, verb: str, obj: Json, do: Callable[[], Any], *, conflicts: bool = False) -> Any:
         def judged() -> Any:
-            self._on_write(self, verb, obj)
+            if verb != "replace" or not self.cluster.outdated(obj):
+                self._on_write(self, verb, obj)
             return do()
 
         return self._ask(judged, conflicts=conflicts)
