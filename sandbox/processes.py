@@ -71,14 +71,25 @@ def stop(processes: Iterable[Process], *, grace: float) -> None:
 
 
 def below(directory: Path) -> list[Process]:
-    """Processes of programs that were started from somewhere in a folder, as far as the system shows them."""
-    found: list[Process] = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+    """Processes of programs and scripts that were started from somewhere in a folder, and what these have started, as
+    far as the system shows them."""
+    parents: dict[int, int] = {}
+    found: set[int] = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        pid = int(entry.name)
         with contextlib.suppress(OSError):
-            program = entry.read_bytes().split(b"\0", 1)[0].decode(errors="replace")
-            if Path(program).is_relative_to(directory):
-                found.append(identify(int(entry.parent.name)))
-    return found
+            parents[pid] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            # The interpreter of a script comes first, then the script.
+            words = (entry / "cmdline").read_bytes().split(b"\0")[:2]
+            if any(Path(os.fsdecode(word)).is_relative_to(directory) for word in words):
+                found.add(pid)
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    running: list[Process] = []
+    for pid in sorted(found):
+        with contextlib.suppress(ProcessLookupError):
+            running.append(identify(pid))
+    return running
 
 
 def wait_until(condition: Callable[[], bool], *, seconds: float, every: float = 0.05) -> bool:

@@ -1,15 +1,17 @@
 """Only what we started is ever signalled, and ports are kept out of the way of outgoing connections."""
 
 import os
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from sandbox.ports import free_ports
-from sandbox.processes import Process, alive, identify, kill, spawn, stop, wait_until
+from sandbox.processes import Process, alive, below, identify, kill, spawn, stop, wait_until
 
 
 def sleeper(tmp_path: Path, program: str = "sleep 60") -> Process:
@@ -78,6 +80,29 @@ def test_free_ports_are_distinct_and_can_be_bound() -> None:
     for port in ports:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", port))
+
+
+def test_programs_and_scripts_of_a_folder_are_found_with_what_they_started(tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script = folder / "plugin"
+    script.write_text("#!/bin/sh\nsleep 60 &\nwait\n")
+    script.chmod(0o755)
+    program = folder / "program"
+    program.symlink_to(shutil.which("sleep") or "/bin/sleep")
+    other = subprocess.Popen(["sleep", "60"])
+    started = [subprocess.Popen([script]), subprocess.Popen([program, "60"])]
+    try:
+        assert wait_until(lambda: len(below(folder)) == 3, seconds=10)
+        pids = {process.pid for process in below(folder)}
+        assert pids > {child.pid for child in started} and other.pid not in pids
+        stop(below(folder), grace=5)
+        assert below(folder) == []
+        assert other.poll() is None
+    finally:
+        for child in (*started, other):
+            child.kill()
+            child.wait()
 
 
 def test_free_ports_lie_below_those_of_outgoing_connections() -> None:
