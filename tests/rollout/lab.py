@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import threading
 import time
 import uuid
@@ -42,6 +43,13 @@ OWN_NODES = {"topology.kubernetes.io/region": "sandbox"}
 """On the nodes that last as long as the sandbox, and not on those that a test adds and removes."""
 EXIT_AFTER, EXIT_CODE = "sandbox.gpustack.ai/exit-after", "sandbox.gpustack.ai/exit-code"
 READY_AFTER, HANG = "sandbox.gpustack.ai/ready-after", "sandbox.gpustack.ai/hang"
+
+
+def seconds_waited(reason: str) -> float:
+    """How long a run says it has waited before it gave up: a busy machine lets it wait longer than it was to."""
+    found = re.search(r" after ([0-9.]+) s\b", reason)
+    assert found is not None, reason
+    return float(found[1])
 
 
 @dataclass(frozen=True)
