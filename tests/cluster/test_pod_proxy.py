@@ -54,7 +54,7 @@ def test_a_server_that_does_not_answer_is_given_two_seconds(server: FaultProxy) 
     begun = time.monotonic()
     with pytest.raises(Unreachable):
         read(server)
-    assert 1.5 < time.monotonic() - begun < 4
+    assert 1.5 < time.monotonic() - begun < 5
 
 
 @pytest.mark.parametrize(

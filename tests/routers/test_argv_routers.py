@@ -122,7 +122,7 @@ def test_each_attempt_at_a_request_ends_at_its_timeout(site: Site, programs: Pro
     started = time.monotonic()
     stream = site.complete(tokens=100, stream=True)
     assert (stream.status, stream.complete) == (200, False)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 5
     whole = site.complete(tokens=100)
     assert (whole.status, len(engine.calls) - asked) == (500, 1 + 2)
     exposed = site.get("/metrics", port=9090).text

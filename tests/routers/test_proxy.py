@@ -93,7 +93,7 @@ def test_a_request_ends_at_its_timeout(site: Site, programs: Programs) -> None:
     started = time.monotonic()
     whole = site.complete(tokens=100)
     assert (whole.status, whole.text) == (504, "upstream request timeout")
-    assert 1.9 < time.monotonic() - started < 3.5
+    assert 1.9 < time.monotonic() - started < 6
     stream = streaming.result(5)
     assert (stream.status, stream.complete) == (200, False)
     assert 10 < stream.tokens <= 40
@@ -129,7 +129,7 @@ def test_an_engine_that_is_gone_is_reported_at_once(site: Site, programs: Progra
     engine.end()
     started = time.monotonic()
     assert site.complete().status == 503
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 5
     assert front.access_log()[-1]["response_flags"] == "UF"
 
 
