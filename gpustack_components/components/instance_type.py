@@ -78,51 +78,28 @@ class InstanceType(pulumi.ComponentResource):
         looked up in. `name` defaults to the resource's. `kubeconfig` and `context` choose the cluster as in
         `ModelDeployment`.
         """
-        _refuse_mistyped(
-            name or resource_name,
-            {
-                "nodes": nodes,
-                "unit_resources": unit_resources,
-                "node_labels": node_labels,
-                "manufacturer": manufacturer,
-                "cards_per_node": cards_per_node,
-                "cores_per_node": cores_per_node,
-                "memory": memory,
-                "accelerator_group": accelerator_group,
-                "local_storage": local_storage,
-                "os": os,
-                "arch": arch,
-                "slices": slices,
-                "interfaces": interfaces,
-                "tolerations": tolerations,
-                "topology_name": topology_name,
-                "name": name,
-            },
-        )
-        self._build(
-            resource_name,
-            compose(
-                name or resource_name,
-                nodes=nodes,
-                unit_resources=unit_resources,
-                node_labels=node_labels,
-                manufacturer=manufacturer,
-                cards_per_node=cards_per_node,
-                cores_per_node=cores_per_node,
-                memory=memory,
-                accelerator_group=accelerator_group,
-                local_storage=local_storage,
-                os=os,
-                arch=arch,
-            ),
-            kubeconfig,
-            context,
-            opts,
-            slices=slices,
-            interfaces=interfaces,
-            tolerations=tolerations,
-            topology_name=topology_name,
-        )
+        described: Json = {
+            "nodes": nodes,
+            "unit_resources": unit_resources,
+            "node_labels": node_labels,
+            "manufacturer": manufacturer,
+            "cards_per_node": cards_per_node,
+            "cores_per_node": cores_per_node,
+            "memory": memory,
+            "accelerator_group": accelerator_group,
+            "local_storage": local_storage,
+            "os": os,
+            "arch": arch,
+        }
+        queue: Json = {
+            "slices": slices,
+            "interfaces": interfaces,
+            "tolerations": tolerations,
+            "topology_name": topology_name,
+        }
+        pool = name or resource_name
+        _refuse_mistyped(pool, {**described, **queue, "name": name})
+        self._build(resource_name, compose(pool, **described), kubeconfig, context, opts, **queue)
 
     @classmethod
     def from_document(
