@@ -10,15 +10,26 @@ SUFFIXES = (".yaml", ".yml", ".json")
 """Suffixes of a folder's manifests; folders inside it are not looked into, as with `kubectl -f`."""
 
 
-class NoFileError(Exception):
+class _NoFileError(Exception):
     """A folder or glob that names no file; its text is the sentence for the user."""
 
 
-def files_of(path: str) -> list[str]:
+def expanded(paths: Iterable[str], problems: list[str], *, untouched: str | None = None) -> list[str]:
+    """The files that paths name, each once; one sentence is added to `problems` for every folder or glob that names
+    none, or may not be read. `untouched` is returned as it is.
+    """
+    files: dict[str, None] = {}
+    for path in paths:
+        try:
+            files.update(dict.fromkeys([path] if path == untouched else _files_of(path)))
+        except _NoFileError as nothing:
+            problems.append(str(nothing))
+    return list(files)
+
+
+def _files_of(path: str) -> list[str]:
     """The files that a path names, in order of their names. A path that is neither folder nor glob is returned as it
     is, whether or not it can be read.
-
-    Raises `NoFileError`, also for a folder that may not be read.
     """
     place = Path(path)
     try:
@@ -26,35 +37,43 @@ def files_of(path: str) -> list[str]:
             return _of_folder(path, place)
         if not has_magic(path) or place.exists():
             return [path]
-        found = _sorted(Path(place.anchor).glob(path.removeprefix(place.anchor)))
+        found = _sorted(Path(place.anchor).glob(path.lstrip(os.sep)))
     except OSError as failure:
-        raise NoFileError(f"{path}: cannot be read: {failure.strerror or failure}") from None
-    except (ValueError, NotImplementedError) as failure:
-        raise NoFileError(f"{path}: is no glob: {failure}") from None
+        raise _NoFileError(f"{path}: cannot be read: {failure.strerror or failure}") from None
+    except ValueError as failure:
+        raise _NoFileError(f"{path}: is no glob: {failure}") from None
     if not found:
-        raise NoFileError(f"{path}: no file matches, looked from {Path.cwd()}")
+        raise _NoFileError(f"{path}: no file matches, looked from {Path.cwd()}")
     return found
 
 
 def covers(path: str, file: str) -> bool:
     """Whether a folder or glob would name a file if it existed, or one above it."""
-    absolute, pattern = os.path.abspath(file), os.path.abspath(path)  # noqa: PTH100 - Path.resolve follows links
-    if has_magic(path):
-        return fnmatchcase(absolute, pattern.replace("**/", "*"))
-    return str(Path(absolute).parent) == pattern and Path(file).suffix.lower() in SUFFIXES
+    folder, pattern = _divided(path)
+    inside = os.path.relpath(file, folder)
+    if pattern:
+        return fnmatchcase(inside, pattern.replace("**/", "*"))
+    return os.sep not in inside and Path(file).suffix.lower() in SUFFIXES
 
 
 def root(path: str) -> str:
     """The folder below which all lies that a folder or glob names."""
-    parts = Path(path).parts
-    plain = next((index for index, part in enumerate(parts) if has_magic(part)), len(parts))
-    return str(Path(*parts[:plain]))
+    return _divided(path)[0]
+
+
+def _divided(path: str) -> tuple[str, str]:
+    """A folder, and what of the path is a glob in it."""
+    place = Path(path)
+    if place.is_dir():
+        return path, ""
+    plain = next((index for index, part in enumerate(place.parts) if has_magic(part)), len(place.parts))
+    return str(Path(*place.parts[:plain])), str(Path(*place.parts[plain:]))
 
 
 def _of_folder(path: str, folder: Path) -> list[str]:
     found = _sorted(one for one in folder.iterdir() if one.suffix.lower() in SUFFIXES)
     if not found:
-        raise NoFileError(f"{path}: the folder holds no manifest ({', '.join(SUFFIXES)}); name a file or a glob")
+        raise _NoFileError(f"{path}: the folder holds no manifest ({', '.join(SUFFIXES)}); name a file or a glob")
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpustack_components.cli import git
 from gpustack_components.cli.guard import CommandError
-from gpustack_components.manifest_files import NoFileError, covers, files_of, root
+from gpustack_components.manifest_files import covers, expanded, root
 
 if TYPE_CHECKING:
     import yaml
@@ -32,7 +32,7 @@ def read_documents(files: Iterable[str]) -> "tuple[RawDocument, ...]":
 
     documents: list[RawDocument] = []
     problems: list[str] = []
-    for name in _expanded(files, problems):
+    for name in expanded(files, problems, untouched=STDIN):
         try:
             documents.extend(load_text(read_text(name), "<stdin>" if name == STDIN else name))
         except UnreadableInput as unreadable:
@@ -57,25 +57,15 @@ def read_old(old: str, new_files: Iterable[str]) -> "tuple[RawDocument, ...]":
     if path:
         return _read_at(revision, [path])
     named = [name for name in new_files if name != STDIN]
-    files = _expanded(named, [])
+    files = expanded(named, [])
     if not files:
         raise CommandError(
             f"{old}: standard input has no earlier revision; name the file, as in git:{revision}:deployments/qwen.yaml"
         )
     several = [name for name in named if name not in files]
     former = [one for name in several for one in git.files_below(revision, root(name)) if covers(name, one)]
-    return _read_at(revision, [*former, *(name for name in files if git.exists_at(revision, name))])
-
-
-def _expanded(names: Iterable[str], problems: list[str]) -> list[str]:
-    """Each file once, with those of folders and globs; what names none is a problem."""
-    files: dict[str, None] = {}
-    for name in names:
-        try:
-            files.update(dict.fromkeys([STDIN] if name == STDIN else files_of(name)))
-        except NoFileError as nothing:
-            problems.append(str(nothing))
-    return list(files)
+    single = [name for name in named if name in files and git.exists_at(revision, name)]
+    return _read_at(revision, [*former, *single])
 
 
 def read_mapping(file: str, what: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from gpustack_components.cluster.binding_objects import KINDS
 from gpustack_components.cluster.readings import at
 from gpustack_components.components.arguments import KIND
 from gpustack_components.components.plain import Json
-from gpustack_components.manifest_files import NoFileError, files_of
+from gpustack_components.manifest_files import expanded
 
 if TYPE_CHECKING:
     from gpustack_components.api.load import RawDocument
@@ -42,7 +42,7 @@ def read(patterns: Sequence[str]) -> Manifests:
     """
     problems: list[str] = []
     documents: list[RawDocument] = []
-    for path in _expand(patterns, problems):
+    for path in dict.fromkeys(map(Path, expanded(patterns, problems))):
         documents.extend(_load(path, problems))
     kept = _without_repeats(documents, problems)
     if problems:
@@ -51,16 +51,6 @@ def read(patterns: Sequence[str]) -> Manifests:
         tuple(one.value for one in kept if _kind(one.value) == KIND),
         tuple(one.value for one in kept if _kind(one.value) in BINDING_KINDS),
     )
-
-
-def _expand(patterns: Sequence[str], problems: list[str]) -> list[Path]:
-    paths: dict[Path, None] = {}
-    for pattern in patterns:
-        try:
-            paths.update(dict.fromkeys(map(Path, files_of(pattern))))
-        except NoFileError as nothing:
-            problems.append(str(nothing))
-    return list(paths)
 
 
 def _load(path: Path, problems: list[str]) -> "Sequence[RawDocument]":

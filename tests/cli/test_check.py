@@ -208,6 +208,24 @@ class TestOldInGit:
             assert "identity-model" in ran.out
         assert cli("check", "-f", "renamed.yaml", "--old", "git:main").code == 0, "a file alone may be a new one"
 
+    def test_brackets_in_the_name_of_a_folder_are_no_glob(
+        self, cli, repository: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        odd = repository.parent / "odd[1]"
+        repository.rename(odd)
+        self.git(odd.parent, "add", ".")
+        self.git(
+            odd.parent, "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "Serve larger qwen"
+        )
+        text = (odd / "qwen.yaml").read_text()
+        (odd / "qwen.yaml").write_text(text.replace("Qwen/Qwen3-32B", "Qwen/Qwen3-8B"))
+        monkeypatch.chdir(odd.parent)
+        for named in ("odd[1]", "odd[1]/", "odd[1]/qwen.yaml", str(odd)):
+            assert cli("check", "-f", named, "--old", "git:main").code == 1, named
+        monkeypatch.chdir(odd)
+        for named in (".", "*.yaml", "q[w]en.yaml", f"//{odd.parent}/*/*.yaml"):
+            assert cli("check", "-f", named, "--old", "git:main").code == 1, named
+
     def test_a_folder_or_a_glob_is_compared_file_by_file(self, cli, repository: Path) -> None:
         for named in (".", "*.yaml", str(repository)):
             ran = cli("check", "-f", named, "--old", "git:main")
